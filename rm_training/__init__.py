@@ -1,0 +1,1 @@
+"""Training and scoring of reward models: UnifiReward and its baselines. May import ser_toolkit only."""

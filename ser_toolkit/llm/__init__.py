@@ -1,0 +1,1 @@
+"""Access to language models: one protocol (`chat.ChatModel`), backends found by name."""

@@ -1,0 +1,165 @@
+"""What a chat model is asked and what it answers, whichever backend serves it.
+
+Frozen slotted dataclasses, since one is made per call. A backend raises `RecordError` for what concerns one
+request (refused, timed out after its retries) and `RemoteError` for what will fail for every request (a wrong
+key, an unknown model, nobody listening). A `Reply` that came but cannot be used (cut, filtered, empty) is
+returned, and `usable` turns it into a `RecordError`: the journal keeps it, so that a failure is as
+repeatable as a success.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ..errors import RecordError
+from ..schema import canonical_json
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image part of a message; its hash, not its bytes, enters the journal's key."""
+
+    data: bytes
+    media_type: str
+
+    @property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One chat message. `images` are shown before `text`."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One model call.
+
+    `max_tokens` in tokens; `schema` a JSON schema that the reply must follow; `choices` allowed whole answers;
+    `logprobs` how many alternatives to return per token. `stage` and `record_id` are for the journal's
+    books and never enter the key; `attempt` does, so asking again is another call.
+    """
+
+    messages: tuple[Message, ...]
+    temperature: float = 0.7
+    top_p: float = 1.0
+    max_tokens: int = 512
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    choices: tuple[str, ...] = ()
+    logprobs: int | None = None
+    attempt: int = 1
+    stage: str = ""
+    record_id: str = ""
+
+    def key(self, identity: str, model: str) -> str:
+        """SHA-256 (hex) of the whole request as sent to `model` at `identity`."""
+        return hashlib.sha256(
+            canonical_json(
+                {
+                    "identity": identity,
+                    "model": model,
+                    "messages": [
+                        [m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages
+                    ],
+                    "temperature": self.temperature,
+                    "top_p": self.top_p,
+                    "max_tokens": self.max_tokens,
+                    "seed": self.seed,
+                    "stop": self.stop,
+                    "schema": self.schema,
+                    "choices": self.choices,
+                    "logprobs": self.logprobs,
+                    "attempt": self.attempt,
+                }
+            )
+        ).hexdigest()
+
+    def again(self) -> Request:
+        """The same request, asked once more: next attempt, another seed."""
+        seed = None if self.seed is None else (self.seed + 1) % 2**31
+        return replace(self, attempt=self.attempt + 1, seed=seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer. `finish_reason` as OpenAI names it: stop, length, content_filter.
+
+    `logprobs` is the server's list of per-token entries ({token, logprob, top_logprobs}) where asked for.
+    `request_key` is filled by the journal.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    usage: Usage = field(default_factory=Usage)
+    logprobs: Sequence[Mapping[str, Any]] | None = None
+    request_key: str | None = None
+
+
+@runtime_checkable
+class ChatModel(Protocol):
+    """Anything that answers a `Request`.
+
+    `identity` names the endpoint (the set of base URLs, or the name that the recipe gives it) and enters the
+    journal's key; `model` is the model's name; `vision` whether image parts may be sent; `context_tokens`
+    the longest prompt plus completion of one request, `None` where unknown; `languages` what it can write,
+    empty where unknown.
+    """
+
+    identity: str
+    model: str
+    vision: bool
+    context_tokens: int | None
+    languages: frozenset[str]
+
+    async def complete(self, request: Request) -> Reply:
+        """Answer once. Raises RecordError (this request) or RemoteError (every request)."""
+        ...
+
+    async def aclose(self) -> None:
+        """Release connections, threads and weights."""
+        ...
+
+
+def usable(reply: Reply) -> Reply:
+    """The reply itself, or RecordError where it was cut, withheld or is empty.
+
+    A cut reply is never repaired: what is missing cannot be known. A withheld one is counted on its own, since
+    dropping it silently removes the hardest cases.
+    """
+    if reply.finish_reason == "content_filter":
+        raise RecordError(
+            "filtered",
+            "the server withheld the reply (content filter)",
+            text=reply.text,
+            request_key=reply.request_key,
+        )
+    if reply.finish_reason == "length":
+        raise RecordError(
+            "truncated",
+            "the reply was cut at max_tokens",
+            text=reply.text,
+            request_key=reply.request_key,
+        )
+    if not reply.text.strip():
+        raise RecordError(
+            "empty_reply", "the reply has no text", request_key=reply.request_key
+        )
+    return reply

@@ -1,0 +1,245 @@
+"""ser.yaml -> Recipe: everything that a build may be told, with its defaults.
+
+Precedence: defaults < ser.yaml < `--set key=value` < flags. A wrong key or value is a UsageError that names
+the file and line (or the `--set`). Secrets never stand here: the recipe names the environment variable
+that holds one. Where a default is a paper's, the field says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from .errors import UsageError
+
+RECIPE_FILE = "ser.yaml"
+
+
+class Section(BaseModel):
+    """A part of the recipe: frozen, and no unknown key passes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Prices(Section):
+    """US dollars per million tokens, for the cost total."""
+
+    prompt: float = Field(0.0, ge=0)
+    completion: float = Field(0.0, ge=0)
+
+
+class Llm(Section):
+    """The model that judges, reasons and plays the seeker."""
+
+    model: str = Field("embedded", description="embedded[:PATH.gguf], openai:MODEL or vllm:MODEL")
+    base_url: tuple[str, ...] = Field((), description="one or more OpenAI-compatible base URLs, balanced by load")
+    identity: str | None = Field(None, description="names the endpoint in the journal's keys; default: its URLs")
+    api_key_env: str = Field("OPENAI_API_KEY", description="the environment variable that holds the key")
+    concurrency: int = Field(32, ge=1, le=4096, description="calls under way at once (embedded: its slots)")
+    temperature: float = Field(0.7, ge=0, le=2)
+    top_p: float = Field(1.0, gt=0, le=1)
+    max_tokens: int = Field(1024, ge=1, description="completion limit of one call, tokens")
+    context_tokens: int | None = Field(None, ge=256, description="prompt + completion limit, where it must be told")
+    vision: Literal["auto", "true", "false"] = Field("auto", description="whether images may be sent")
+    timeout_s: float = Field(180.0, gt=0, description="seconds for one whole reply")
+    max_retries: int = Field(6, ge=0, description="tries after the first, for 429, 5xx, time-outs, cut bodies")
+    prices: Prices | None = None
+
+    @field_validator("base_url", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("vision", mode="before")
+    @classmethod
+    def _yaml_bool(cls, value: Any) -> Any:
+        return str(value).lower() if isinstance(value, bool) else value
+
+
+class SourceSpec(Section):
+    """One input: a format, a path, and how to read it."""
+
+    format: str
+    path: str = ""
+    limit: int | None = Field(None, ge=1, description="records to take, at most")
+    licence: str | None = Field(None, description="overrides the licence that the format's corpus is known by")
+    lang: Literal["en", "zh"] | None = Field(None, description="default: told from the text")
+    columns: dict[str, str] = Field(default_factory=dict, description="our field -> the file's column (generic formats)")
+    roles: dict[str, Literal["seeker", "supporter"]] = Field(default_factory=dict, description="speaker labels")
+    neighbours: Literal["keep", "merge"] = Field("keep", description="neighbouring turns of one speaker")
+    role_tags: Literal["quarantine", "split"] = Field("quarantine", description="role tags inside a turn")
+    encoding: str | None = Field(None, description="the file's encoding, where it is not UTF-8")
+    repair_text: bool = Field(True, description="mend mis-decoded punctuation; the raw text is kept")
+
+
+class Filter(Section):
+    """The three checks of a judge on each dialogue (PEER section 3)."""
+
+    enabled: bool = True
+    enforce: bool | None = Field(None, description="drop what fails; unset: yes, but no for the embedded model")
+
+
+class Sample(Section):
+    """Sparse Gaussian sampling of rounds (PEER section 3)."""
+
+    rounds: int = Field(3, ge=1, description="N_s, rounds drawn per dialogue (the paper leaves it open)")
+    keep: Literal["target", "history"] = Field("target", description="drawn rounds are the targets, or also the only history kept")
+
+
+class Synthesize(Section):
+    """Turn-by-turn play of a scenario by a simulated seeker and a supporter."""
+
+    max_rounds: int = Field(6, ge=1, description="seeker-supporter exchanges, at most")
+
+
+class Reason(Section):
+    """Writing the four-part trace."""
+
+    parts: Literal["auto", "whole", "each"] = Field("auto", description="one call for all four parts, or a call each; auto: each on the embedded model")
+
+
+class Split(Section):
+    """Shares of train, validation and test (of root ids, by stable hash)."""
+
+    ratios: tuple[float, float, float] = (0.8, 0.1, 0.1)
+
+    @field_validator("ratios")
+    @classmethod
+    def _sum_to_one(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        if min(value) < 0 or abs(sum(value) - 1) > 1e-9:
+            raise ValueError("three shares, none negative, that sum to 1")
+        return value
+
+
+class Failures(Section):
+    """How much may fail."""
+
+    max_share: float = Field(0.1, ge=0, le=1, description="share of records that may fail before the run ends with code 7")
+
+
+class Recipe(Section):
+    """All of ser.yaml."""
+
+    name: str = Field("ser", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="the release's name")
+    seed: int = Field(0, ge=0)
+    sources: tuple[SourceSpec, ...] = ()
+    llm: Llm = Llm()
+    filter: Filter = Filter()
+    sample: Sample = Sample()
+    synthesize: Synthesize = Synthesize()
+    reason: Reason = Reason()
+    split: Split = Split()
+    failures: Failures = Failures()
+
+
+def load_recipe(
+    workspace: Path, sets: Iterable[str] = (), flags: Mapping[str, Any] | None = None
+) -> Recipe:
+    """The recipe of a workspace. A missing ser.yaml means all defaults. Raises UsageError.
+
+    `sets` are "key.path=value" with the value in YAML; `flags` dotted keys to values already parsed.
+    """
+    file = workspace / RECIPE_FILE
+    text = ""
+    if file.exists():
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise UsageError(f"{file}: cannot be read: {exc}", "save it as UTF-8 text") from exc
+    tree, lines = _parse_yaml(text, file)
+    origin: dict[tuple[str, ...], str] = {}
+    for item in sets:
+        key, eq, value = item.partition("=")
+        if not eq or not key.strip():
+            raise UsageError(f"--set {item}: not of the form key=value", "for example --set llm.temperature=0.3")
+        try:
+            parsed = yaml.safe_load(value)
+        except yaml.YAMLError as exc:
+            raise UsageError(f"--set {item}: the value is not YAML", 'quote it: --set \'key="value"\'') from exc
+        _put(tree, tuple(key.strip().split(".")), parsed, f"--set {item}")
+        origin[tuple(key.strip().split("."))] = f"--set {item}"
+    for key, value in (flags or {}).items():
+        _put(tree, tuple(key.split(".")), value, key)
+        origin[tuple(key.split("."))] = f"the flag for {key}"
+    try:
+        return Recipe.model_validate(tree)
+    except ValidationError as exc:
+        raise UsageError(*_explain(exc, file, lines, origin)) from exc
+
+
+def _parse_yaml(text: str, file: Path) -> tuple[dict[str, Any], dict[tuple[str, ...], int]]:
+    """The tree, and for each key path its line (from 1)."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        tree = yaml.safe_load(text)
+    except yaml.YAMLError as exc:
+        mark = getattr(exc, "problem_mark", None)
+        where = f"{file}, line {mark.line + 1}" if mark else str(file)
+        raise UsageError(f"{where}: not valid YAML: {getattr(exc, 'problem', exc)}", "mend that line") from exc
+    if tree is None:
+        return {}, {}
+    if not isinstance(tree, dict):
+        raise UsageError(f"{file}, line 1: a recipe is a mapping of keys to values", "`ser init DIR` writes one to start from")
+    lines: dict[tuple[str, ...], int] = {}
+
+    def walk(n: yaml.Node, path: tuple[str, ...]) -> None:
+        lines[path] = n.start_mark.line + 1
+        if isinstance(n, yaml.MappingNode):
+            for k, v in n.value:
+                walk(v, (*path, str(k.value)))
+                lines[(*path, str(k.value))] = k.start_mark.line + 1
+        elif isinstance(n, yaml.SequenceNode):
+            for i, v in enumerate(n.value):
+                walk(v, (*path, str(i)))
+
+    if node is not None:
+        walk(node, ())
+    return tree, lines
+
+
+def _put(tree: dict[str, Any], path: tuple[str, ...], value: Any, name: str) -> None:
+    for part in path[:-1]:
+        child = tree.setdefault(part, {})
+        if child is None:
+            child = tree[part] = {}
+        if not isinstance(child, dict):
+            raise UsageError(f"{name}: {part!r} is not a section", "see the commented ser.yaml of `ser init`")
+        tree = child
+    tree[path[-1]] = value
+
+
+def _explain(
+    exc: ValidationError, file: Path, lines: dict[tuple[str, ...], int], origin: dict[tuple[str, ...], str]
+) -> tuple[str, str]:
+    error = exc.errors()[0]
+    path = tuple(str(p) for p in error["loc"])
+    where = str(file)
+    for end in range(len(path), -1, -1):
+        if path[:end] in origin:
+            where = origin[path[:end]]
+            break
+        if path[:end] in lines:
+            where = f"{file}, line {lines[path[:end]]}"
+            break
+    key = ".".join(path)
+    if error["type"] == "extra_forbidden":
+        return f"{where}: unknown key {key!r}", _known_keys(path[:-1])
+    return f"{where}: {key}: {error['msg']}", f"got {error['input']!r}"
+
+
+def _known_keys(path: tuple[str, ...]) -> str:
+    model: Any = Recipe
+    for part in path:
+        if part.isdigit():
+            continue
+        if part not in getattr(model, "model_fields", {}):
+            break
+        model = model.model_fields[part].annotation
+        args = [a for a in getattr(model, "__args__", ()) if hasattr(a, "model_fields")]
+        model = args[0] if args else model
+    known = getattr(model, "model_fields", None) or Recipe.model_fields
+    return f"known here: {', '.join(sorted(known))}"
