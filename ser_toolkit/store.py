@@ -1,0 +1,165 @@
+"""Tables of a workspace: typed Parquet whose columns follow a pydantic record.
+
+A table is written row group by row group into `NAME.parquet.part`, and takes its name only when it is whole and on disk: a
+reader never sees half a table. Columns hold no times and no attempts, so equal records give equal bytes. Fields of free JSON are
+stored as JSON text.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ValidationError
+
+from .errors import DataError
+from .schema import Json, Record
+from .workspace import writing
+
+R = TypeVar("R", bound=Record)
+ROW_GROUP = 1024
+
+
+class TableWriter(Generic[R]):
+    """Append records of one class; `finish` makes the table appear, `abandon` leaves no trace."""
+
+    def __init__(self, path: Path, record: type[R]) -> None:
+        self.rows = 0
+        self._path = path
+        self._part = path.with_suffix(".parquet.part")
+        self._schema, self._pack, _ = _plan(record)
+        self._buffer: list[dict[str, Any]] = []
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = pq.ParquetWriter(self._part, self._schema, compression="zstd")
+
+    def append(self, record: R) -> None:
+        self._buffer.append(self._pack(record))
+        self.rows += 1
+        if len(self._buffer) >= ROW_GROUP:
+            self._spill()
+
+    def finish(self) -> None:
+        """Write what is left, sync, and put the table in its place."""
+        with writing(self._path):
+            self._spill()
+            self._file.close()
+            sync(self._part)
+            self._part.replace(self._path)
+            sync(self._path.parent)
+
+    def abandon(self) -> None:
+        """Leave the table that was there before, if any."""
+        with writing(self._path):
+            self._file.close()
+            self._part.unlink(missing_ok=True)
+
+    def _spill(self) -> None:
+        if self._buffer:
+            with writing(self._path):
+                self._file.write_table(pa.Table.from_pylist(self._buffer, schema=self._schema))
+            self._buffer.clear()
+
+
+def read_table(path: Path, record: type[R]) -> Iterator[R]:
+    """The records of a table, in order, a batch at a time. A table that is not there has no rows. Raises DataError."""
+    if not path.exists():
+        return
+    _, _, unpack = _plan(record)
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ROW_GROUP):
+                for row in batch.to_pylist():
+                    yield record.model_validate(unpack(row))
+    except (pa.ArrowException, ValidationError, KeyError, OSError) as exc:
+        raise DataError(
+            f"{path}: damaged, or of another version ({type(exc).__name__})",
+            "delete it and run `ser build` again: the journal replays it without new calls",
+        ) from exc
+
+
+def write_table(path: Path, record: type[R], records: Iterable[R]) -> int:
+    """A whole table at once; returns its number of rows."""
+    writer = TableWriter(path, record)
+    try:
+        for item in records:
+            writer.append(item)
+    except BaseException:
+        writer.abandon()
+        raise
+    writer.finish()
+    return writer.rows
+
+
+def sync(path: Path) -> None:
+    """fsync a file or a folder."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+Change = Callable[[Any], Any]
+
+
+@cache
+def _plan(record: type[Record]) -> tuple[pa.Schema, Change, Change]:
+    """A record class' Arrow schema, and how its instances become rows and back."""
+    kind, pack, unpack = _record_plan(record)
+    return pa.schema(list(kind)), pack, unpack
+
+
+def _record_plan(record: type[BaseModel]) -> tuple[pa.DataType, Change, Change]:
+    plans = {name: _type_plan(field.annotation) for name, field in record.model_fields.items()}
+    kind = pa.struct([pa.field(name, plan[0]) for name, plan in plans.items()])
+
+    def pack(value: BaseModel) -> dict[str, Any]:
+        return {name: plan[1](getattr(value, name)) for name, plan in plans.items()}
+
+    def unpack(row: dict[str, Any]) -> dict[str, Any]:
+        return {name: plan[2](row[name]) for name, plan in plans.items()}
+
+    return kind, pack, unpack
+
+
+def _type_plan(annotation: Any) -> tuple[pa.DataType, Change, Change]:
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation == Json:
+        return pa.string(), _dump_json, orjson.loads
+    if origin in (typing.Union, types.UnionType):
+        kind, pack, unpack = _type_plan(next(a for a in args if a is not type(None)))
+        return kind, _unless_none(pack), _unless_none(unpack)
+    if origin is typing.Literal:
+        return (pa.string() if isinstance(args[0], str) else pa.int64()), _same, _same
+    if origin is tuple:
+        kind, pack, unpack = _type_plan(args[0])
+        return pa.list_(kind), _each(pack), _each(unpack)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return _record_plan(annotation)
+    scalar = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    return scalar[annotation], _same, _same
+
+
+def _dump_json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _unless_none(change: Change) -> Change:
+    return change if change is _same else lambda value: None if value is None else change(value)
+
+
+def _each(change: Change) -> Change:
+    return list if change is _same else lambda values: [change(v) for v in values]
