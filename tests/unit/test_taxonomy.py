@@ -99,7 +99,8 @@ def test_the_thirteen_escot_sixteen_extes_strategies_and_thirty_two_emotions():
 
 def test_a_workspace_lays_its_own_map_over_ours(tmp_path: Path):
     (tmp_path / "esconv.toml").write_text(
-        '[strategies]\n"Others" = {ser = "Small Talk", aliases = ["Other", "Cheering up"]}\n[speakers]\nseeker = ["caller"]\n',
+        '[strategies]\n"Others" = {ser = "Small Talk", aliases = ["Other", "Cheering up"]}\n'
+        '[speakers]\nseeker = ["caller"]\n',
         encoding="utf-8",
     )
     labels = load_map("esconv", tmp_path)
@@ -126,7 +127,7 @@ def test_an_unknown_format_has_an_empty_map():
 )
 def test_a_wrong_map_is_refused_with_its_file(tmp_path: Path, text: str):
     (tmp_path / "esconv.toml").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="esconv.toml"):
+    with pytest.raises(UsageError, match=r"esconv\.toml"):
         load_map("esconv", tmp_path)
 
 
