@@ -1,8 +1,9 @@
 """Run one stage over many records: bounded concurrency, failures as rows, results in the order of the input.
 
-A stage is an async function of one record that returns rows; it knows nothing of what is here. A `RecordError` becomes a
-`Failure` row; a `SerError` ends the run (every further record would meet it too); anything else is a fault of ours and
-ends it as well. Whatever ends it, the other records under way are cancelled, and the journal has what was paid for.
+A stage is an async function of one record that returns rows; it knows nothing of what is here. A `RecordError`
+becomes a `Failure` row; a `SerError` ends the run (every further record would meet it too); anything else is a fault
+of ours and ends it as well. Whatever ends it, the other records under way are cancelled, and the journal has what was
+paid for.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ async def run_stage(
 ) -> StageTotals:
     """Run `stage` on each record, at most `concurrency` at once; `emit(record, rows)` is called in input order.
 
-    `rows` of one record may hold `Failure`s among the good ones. `window` bounds how far finished records may run ahead of
-    the slowest one (default 64 per place), and so the memory.
+    `rows` of one record may hold `Failure`s among the good ones. `window` bounds how far finished records may run
+    ahead of the slowest one (default 64 per place), and so the memory.
     """
     source: Iterator[tuple[int, T]] = iter(enumerate(records))
     ahead = window or 64 * concurrency

@@ -80,9 +80,7 @@ class RecordError(Exception):
     was at fault (a reply, a line), `request_key` the journal's key where a model call was involved.
     """
 
-    def __init__(
-        self, kind: str, reason: str, *, text: str = "", request_key: str | None = None
-    ) -> None:
+    def __init__(self, kind: str, reason: str, *, text: str = "", request_key: str | None = None) -> None:
         super().__init__(f"{kind}: {reason}")
         self.kind = kind
         self.reason = reason

@@ -117,9 +117,7 @@ class Journal:
         with self._lock:
             with self._reader:
                 self._reader.execute("PRAGMA secure_delete = ON")
-                cursor = self._reader.executemany(
-                    "DELETE FROM calls WHERE record_id = ?", [(r,) for r in record_ids]
-                )
+                cursor = self._reader.executemany("DELETE FROM calls WHERE record_id = ?", [(r,) for r in record_ids])
             self._reader.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         return cursor.rowcount
 
@@ -144,9 +142,15 @@ class Journal:
                 db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 db.executescript(_SCHEMA)
             elif owner != APPLICATION_ID:
-                raise DataError(f"{self._path}: not a journal of this toolkit", "move the file away, or use another folder with -w")
+                raise DataError(
+                    f"{self._path}: not a journal of this toolkit",
+                    "move the file away, or use another folder with -w",
+                )
             elif version != SCHEMA_VERSION:
-                raise DataError(f"{self._path}: written by another version (schema {version}, this one reads {SCHEMA_VERSION})", "use the version that wrote it, or another folder")
+                raise DataError(
+                    f"{self._path}: written by another version (schema {version}, this one reads {SCHEMA_VERSION})",
+                    "use the version that wrote it, or another folder",
+                )
             elif self._path.stat().st_size <= CHECK_BELOW_BYTES:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if found != "ok":
@@ -170,7 +174,8 @@ class Journal:
                 now = time.time()
                 with db:
                     db.executemany(
-                        "INSERT OR IGNORE INTO calls (epoch, key, stage, record_id, reply, digest, created) VALUES (?,?,?,?,?,?,?)",
+                        "INSERT OR IGNORE INTO calls (epoch, key, stage, record_id, reply, digest, created)"
+                        " VALUES (?, ?, ?, ?, ?, ?, ?)",
                         [(self._epoch, k, s, r, body, _digest(k, body), now) for k, (_, body, s, r) in batch.items()],
                     )
                 with self._lock:
@@ -191,7 +196,10 @@ class Journal:
     def _damaged(self, exc: Exception) -> DataError:
         text = str(exc)
         if "full" in text:
-            return DataError(f"{self._path}: no space left on the disk", "free some and run the same command again: what was committed is kept")
+            return DataError(
+                f"{self._path}: no space left on the disk",
+                "free some and run the same command again: what was committed is kept",
+            )
         if "readonly" in text or "unable to open" in text:
             return DataError(f"{self._path}: cannot be written to (read-only?)", "choose a writable folder with -w")
         if "locked" in text:

@@ -1,4 +1,4 @@
-"""What a person sees while a build runs: a live line on a terminal, a plain line every 30 s elsewhere; always on stderr."""
+"""What a person sees while a build runs, on stderr: a live line on a terminal, a plain line every 30 s elsewhere."""
 
 from __future__ import annotations
 

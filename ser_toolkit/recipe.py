@@ -68,7 +68,9 @@ class SourceSpec(Section):
     limit: int | None = Field(None, ge=1, description="records to take, at most")
     licence: str | None = Field(None, description="overrides the licence that the format's corpus is known by")
     lang: Literal["en", "zh"] | None = Field(None, description="default: told from the text")
-    columns: dict[str, str] = Field(default_factory=dict, description="our field -> the file's column (generic formats)")
+    columns: dict[str, str] = Field(
+        default_factory=dict, description="our field -> the file's column (generic formats)"
+    )
     roles: dict[str, Literal["seeker", "supporter"]] = Field(default_factory=dict, description="speaker labels")
     neighbours: Literal["keep", "merge"] = Field("keep", description="neighbouring turns of one speaker")
     role_tags: Literal["quarantine", "split"] = Field("quarantine", description="role tags inside a turn")
@@ -87,7 +89,9 @@ class Sample(Section):
     """Sparse Gaussian sampling of rounds (PEER section 3)."""
 
     rounds: int = Field(3, ge=1, description="N_s, rounds drawn per dialogue (the paper leaves it open)")
-    keep: Literal["target", "history"] = Field("target", description="drawn rounds are the targets, or also the only history kept")
+    keep: Literal["target", "history"] = Field(
+        "target", description="drawn rounds are the targets, or also the only history kept"
+    )
 
 
 class Synthesize(Section):
@@ -99,7 +103,9 @@ class Synthesize(Section):
 class Reason(Section):
     """Writing the four-part trace."""
 
-    parts: Literal["auto", "whole", "each"] = Field("auto", description="one call for all four parts, or a call each; auto: each on the embedded model")
+    parts: Literal["auto", "whole", "each"] = Field(
+        "auto", description="one call for all four parts, or a call each; auto: each on the embedded model"
+    )
 
 
 class Split(Section):
@@ -118,7 +124,9 @@ class Split(Section):
 class Failures(Section):
     """How much may fail."""
 
-    max_share: float = Field(0.1, ge=0, le=1, description="share of records that may fail before the run ends with code 7")
+    max_share: float = Field(
+        0.1, ge=0, le=1, description="share of records that may fail before the run ends with code 7"
+    )
 
 
 class Recipe(Section):
@@ -136,9 +144,7 @@ class Recipe(Section):
     failures: Failures = Failures()
 
 
-def load_recipe(
-    workspace: Path, sets: Iterable[str] = (), flags: Mapping[str, Any] | None = None
-) -> Recipe:
+def load_recipe(workspace: Path, sets: Iterable[str] = (), flags: Mapping[str, Any] | None = None) -> Recipe:
     """The recipe of a workspace. A missing ser.yaml means all defaults. Raises UsageError.
 
     `sets` are "key.path=value" with the value in YAML; `flags` dotted keys to values already parsed.
@@ -159,7 +165,7 @@ def load_recipe(
         try:
             parsed = yaml.safe_load(value)
         except yaml.YAMLError as exc:
-            raise UsageError(f"--set {item}: the value is not YAML", 'quote it: --set \'key="value"\'') from exc
+            raise UsageError(f"--set {item}: the value is not YAML", "quote it: --set 'key=\"value\"'") from exc
         _put(tree, tuple(key.strip().split(".")), parsed, f"--set {item}")
         origin[tuple(key.strip().split("."))] = f"--set {item}"
     for key, value in (flags or {}).items():
@@ -183,7 +189,10 @@ def _parse_yaml(text: str, file: Path) -> tuple[dict[str, Any], dict[tuple[str, 
     if tree is None:
         return {}, {}
     if not isinstance(tree, dict):
-        raise UsageError(f"{file}, line 1: a recipe is a mapping of keys to values", "`ser init DIR` writes one to start from")
+        raise UsageError(
+            f"{file}, line 1: a recipe is a mapping of keys to values",
+            "`ser init DIR` writes one to start from",
+        )
     lines: dict[tuple[str, ...], int] = {}
 
     def walk(n: yaml.Node, path: tuple[str, ...]) -> None:

@@ -19,13 +19,9 @@ def names(kind: str) -> list[str]:
 
 def load(kind: str, name: str) -> Any:
     """The object registered as `name`. Raises UsageError where there is none, or where it does not import."""
-    found: list[EntryPoint] = [
-        e for e in entry_points(group=f"ser_toolkit.{kind}") if e.name == name
-    ]
+    found: list[EntryPoint] = [e for e in entry_points(group=f"ser_toolkit.{kind}") if e.name == name]
     if not found:
-        raise UsageError(
-            f"no {kind.removesuffix('s')} is called {name!r}", f"known: {', '.join(names(kind))}"
-        )
+        raise UsageError(f"no {kind.removesuffix('s')} is called {name!r}", f"known: {', '.join(names(kind))}")
     try:
         return found[0].load()
     except ImportError as exc:

@@ -1,8 +1,8 @@
 """Tables of a workspace: typed Parquet whose columns follow a pydantic record.
 
-A table is written row group by row group into `NAME.parquet.part`, and takes its name only when it is whole and on disk: a
-reader never sees half a table. Columns hold no times and no attempts, so equal records give equal bytes. Fields of free JSON are
-stored as JSON text.
+A table is written row group by row group into `NAME.parquet.part`, and takes its name only when it is whole and on
+disk: a reader never sees half a table. Columns hold no times and no attempts, so equal records give equal bytes.
+Fields of free JSON are stored as JSON text.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TableWriter(Generic[R]):
         self._buffer: list[dict[str, Any]] = []
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = pq.ParquetWriter(self._part, self._schema, compression="zstd")
+            self._file = pq.ParquetWriter(self._part, self._schema, compression="zstd", write_page_checksum=True)
 
     def append(self, record: R) -> None:
         self._buffer.append(self._pack(record))
@@ -75,7 +75,7 @@ def read_table(path: Path, record: type[R]) -> Iterator[R]:
         return
     _, _, unpack = _plan(record)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for batch in file.iter_batches(batch_size=ROW_GROUP):
                 for row in batch.to_pylist():
                     yield record.model_validate(unpack(row))

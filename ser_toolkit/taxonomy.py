@@ -75,7 +75,7 @@ class LabelMap:
         return self._label(self.problems, word)
 
     def speaker(self, word: str) -> str | None:
-        """"seeker", "supporter", another role that the table names (such as "system"), or None."""
+        """ "seeker", "supporter", another role that the table names (such as "system"), or None."""
         return self.speakers.get(fold(word))
 
     def _label(self, table: Mapping[str, tuple[str, str | None]], word: str | None) -> Label | None:
@@ -91,8 +91,9 @@ MAPS = Path(__file__).parent / "maps"
 def load_map(format: str, overrides: Path | None = None) -> LabelMap:
     """The label map of a format, with a workspace's `overrides/<format>.toml` laid over it. Raises UsageError.
 
-    The file's tables are [strategies], [emotions], [problems] as `"Canonical spelling" = {ser = "SER word", aliases = [...]}`
-    (both optional), [speakers] as `seeker = [...]`, and `missing = [...]` at the top.
+    The file's tables are [strategies], [emotions] and [problems], each of lines such as
+    `"Canonical spelling" = {ser = "SER word", aliases = [...]}` (both optional); [speakers], of lines such as
+    `seeker = [...]`; and `missing = [...]` at the top.
     """
     merged = LabelMap()
     for folder in (MAPS, overrides):
@@ -107,13 +108,18 @@ def load_map(format: str, overrides: Path | None = None) -> LabelMap:
             strategies={**merged.strategies, **_table(tree.get("strategies", {}), STRATEGIES, file)},
             emotions={**merged.emotions, **_table(tree.get("emotions", {}), EMOTIONS, file)},
             problems={**merged.problems, **_table(tree.get("problems", {}), None, file)},
-            speakers={**merged.speakers, **{fold(a): role for role, words in tree.get("speakers", {}).items() for a in words}},
+            speakers={
+                **merged.speakers,
+                **{fold(a): role for role, words in tree.get("speakers", {}).items() for a in words},
+            },
             missing=merged.missing | {fold(w) for w in tree.get("missing", [])},
         )
     return merged
 
 
-def _table(tree: Mapping[str, Mapping[str, object]], allowed: tuple[str, ...] | None, file: Path) -> dict[str, tuple[str, str | None]]:
+def _table(
+    tree: Mapping[str, Mapping[str, object]], allowed: tuple[str, ...] | None, file: Path
+) -> dict[str, tuple[str, str | None]]:
     out: dict[str, tuple[str, str | None]] = {}
     for canonical, entry in tree.items():
         ser = entry.get("ser")

@@ -1,6 +1,6 @@
 """A workspace: the folder in which a build lives, and the lock that keeps two builds apart.
 
-    ser.yaml   journal.sqlite   tables/*.parquet   media/   annotation.sqlite   releases/   runs/
+ser.yaml   journal.sqlite   tables/*.parquet   media/   annotation.sqlite   releases/   runs/
 """
 
 from __future__ import annotations

@@ -68,9 +68,7 @@ class Request:
                 {
                     "identity": identity,
                     "model": model,
-                    "messages": [
-                        [m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages
-                    ],
+                    "messages": [[m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages],
                     "temperature": self.temperature,
                     "top_p": self.top_p,
                     "max_tokens": self.max_tokens,
@@ -159,7 +157,5 @@ def usable(reply: Reply) -> Reply:
             request_key=reply.request_key,
         )
     if not reply.text.strip():
-        raise RecordError(
-            "empty_reply", "the reply has no text", request_key=reply.request_key
-        )
+        raise RecordError("empty_reply", "the reply has no text", request_key=reply.request_key)
     return reply

@@ -18,7 +18,10 @@ REFUSED = "refused_request"
 
 
 class JournaledChat:
-    """`inner` behind a journal. Counts `calls` (made now) and `replayed` (answered by the journal)."""
+    """`inner` behind a journal. Counts `calls` (made now) and `replayed` (answered by the journal).
+
+    A backend that has fewer places than `concurrency` says so by an attribute `max_concurrency`.
+    """
 
     def __init__(self, inner: ChatModel, journal: Journal, *, concurrency: int) -> None:
         self.inner = inner
@@ -27,12 +30,13 @@ class JournaledChat:
         self.vision = inner.vision
         self.context_tokens = inner.context_tokens
         self.languages = inner.languages
+        self.concurrency = min(concurrency, getattr(inner, "max_concurrency", concurrency))
         self.calls = 0
         self.replayed = 0
         self.prompt_tokens = 0
         self.completion_tokens = 0
         self._journal = journal
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = asyncio.Semaphore(self.concurrency)
         self._in_flight: dict[str, asyncio.Future[Reply]] = {}
 
     async def complete(self, request: Request) -> Reply:

@@ -1,0 +1,44 @@
+# Two commands do everything on a fresh machine: `make build` and `make test`. The rest is for those who work on the code.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKSPACE ?= workspaces/first
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: setup build test lint bench clean
+
+# A marker file a step: done again only when pyproject.toml has changed.
+$(VENV)/.base: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.base
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	touch $@
+
+## build: a venv, the base install, and a small release from the bundled seeds with the embedded model
+build: $(VENV)/.base
+	$(BIN)/ser build -w $(WORKSPACE)
+
+## setup: what work on the code needs (venv, base and dev install, git hooks)
+setup: $(VENV)/.dev
+	-$(BIN)/pre-commit install
+
+## test: everything that the tests need, and the tests
+test: $(VENV)/.dev
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+## lint: ruff, pyright, the floors of the house
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+## bench: the figures of docs/benchmarks.md, made anew
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.build_speed
+
+clean:
+	rm -rf $(VENV) workspaces

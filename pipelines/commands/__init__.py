@@ -1,0 +1,1 @@
+"""The commands of `ser`: signatures and help; bodies import the work, so that `--help` is fast."""

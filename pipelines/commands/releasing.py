@@ -1,0 +1,72 @@
+"""`ser export`, `ser diff`, `ser push`: releases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import HERE, AsJson, WorkspaceDir, print_json
+
+Rel = Annotated[str, typer.Argument(metavar="REL", help="A release's folder.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command("export")(export)
+    app.command("diff")(diff)
+    app.command("push")(push)
+
+
+def export(
+    workspace: WorkspaceDir = HERE,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="X.Y.Z", help="Default: the next patch number.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a release from the tables of a workspace, without any model call."""
+    from ser_toolkit.workspace import Workspace
+
+    from ..exporting import export as run_export
+
+    result = run_export(Workspace(workspace), version)
+    if as_json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.render())
+
+
+def diff(rel_a: Rel, rel_b: Rel, as_json: AsJson = False) -> None:
+    """What changed from REL_A to REL_B: rows added, removed and changed, and the lineage."""
+    from ser_toolkit.release import diff_releases
+
+    result = diff_releases(Path(rel_a), Path(rel_b))
+    if as_json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.render())
+
+
+def push(
+    rel: Rel,
+    repo_id: Annotated[str, typer.Argument(metavar="REPO_ID", help="owner/name on the Hugging Face Hub.")],
+    public: Annotated[bool, typer.Option("--public", help="Make the repository public. Default: private.")] = False,
+    allow_noncommercial: Annotated[
+        bool,
+        typer.Option("--allow-noncommercial", help="Publish rows whose licence is non-commercial or unknown."),
+    ] = False,
+    tag: Annotated[str | None, typer.Option("--tag", help="Default: the release's version.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would go; no network.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Put a release on the Hugging Face Hub, private unless told otherwise. The token comes from HF_TOKEN."""
+    from ser_toolkit.hub import push_release
+
+    result = push_release(
+        Path(rel), repo_id, public=public, allow_noncommercial=allow_noncommercial, tag=tag, dry_run=dry_run
+    )
+    if as_json:
+        print_json(result.to_json())
+    else:
+        typer.echo(result.render())

@@ -1,0 +1,41 @@
+"""`ser init` and `ser doctor`: a workspace to start from, and what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .common import HERE, AsJson, WorkspaceDir, print_json
+
+
+def register(app: typer.Typer) -> None:
+    app.command("init")(init)
+    app.command("doctor")(doctor)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to make.")],
+    as_json: AsJson = False,
+) -> None:
+    """Make a workspace: a folder with a commented ser.yaml."""
+    from ..initializing import init as run_init
+
+    file = run_init(folder)
+    if as_json:
+        print_json({"recipe": str(file)})
+    else:
+        typer.echo(f"{file}\nnext: read it, then  ser build -w {folder}")
+
+
+def doctor(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
+    """What is installed, reachable and missing, with the command that mends it."""
+    from ..doctor import examine
+
+    report = examine(workspace)
+    if as_json:
+        print_json(report.to_json())
+    else:
+        typer.echo(report.render())
+    raise typer.Exit(report.exit_code)

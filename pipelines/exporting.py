@@ -1,0 +1,98 @@
+"""`ser export`, also the end of `ser build`: the tables of a finished build become a release."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from ser_toolkit.errors import DataError
+from ser_toolkit.recipe import Recipe
+from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
+from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
+from ser_toolkit.store import read_table
+from ser_toolkit.workspace import Workspace
+
+from .lineage import load_build
+from .withdrawing import withdrawn_ids
+
+NO_LABELS = "no people's labels yet"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """A release and what a person wants to know of it."""
+
+    made: ReleaseResult
+    machinery_only: bool
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "release": str(self.made.path),
+            "version": self.made.version,
+            "content_hash": self.made.content_hash,
+            "rows": self.made.rows,
+            "left_out": len(self.made.left_out),
+            "is_new": self.made.is_new,
+        }
+
+    def render(self) -> str:
+        lines = [f"release {self.made.path}  ({'new' if self.made.is_new else 'unchanged: the same content hash'})"]
+        for config, splits in self.made.rows.items():
+            lines.append(f"  {config:<10}" + "  ".join(f"{split} {count}" for split, count in splits.items()))
+        if self.made.left_out:
+            lines.append(f"  left out  {len(self.made.left_out)} rows, listed in the manifest with the reason")
+        lines.append(f"  content   {self.made.content_hash}")
+        return "\n".join(lines)
+
+    def next_steps(self) -> str:
+        path = self.made.path
+        load = f'datasets.load_dataset("{path}", "traces")'
+        steps = [
+            f"  look at it      {path / 'README.md'}",
+            f"  load it         {load}",
+            f"  share it        ser push {path} OWNER/NAME",
+        ]
+        if self.machinery_only:
+            steps.append(
+                "  use a real one  ser build --model openai:MODEL --set llm.base_url=URL   (this one only tests the machinery)"
+            )
+        return "\n".join(["next:", *steps])
+
+
+def export(home: Workspace, version: str | None = None) -> ExportResult:
+    """Make a release from the tables of the last build. Raises DataError where no build is complete."""
+    with home.locked():
+        return export_tables(home, version)
+
+
+def export_tables(home: Workspace, version: str | None) -> ExportResult:
+    """The same, for a caller that holds the workspace's lock."""
+    lineage = load_build(home)
+    recipe = Recipe.model_validate(lineage["recipe"])
+    machinery_only = recipe.llm.model == "embedded"
+    if not home.table("traces").exists():
+        raise DataError(
+            f"{home.root}: the table of traces is gone", "run `ser build` again: it replays without new calls"
+        )
+    verdicts: Counter[str] = Counter()
+    for v in read_table(home.table("verdicts"), Verdict):
+        verdicts.update({"judged": 1, "rejected": int(v.keep is False), "enforced": int(v.enforced)})
+        verdicts.update(f"rejected: {check}" for check in v.failed)
+    made = write_release(
+        home.releases,
+        ReleaseInput(
+            name=recipe.name,
+            dialogues=read_table(home.table("dialogues"), Dialogue),
+            traces=read_table(home.table("traces"), Trace),
+            ratios=recipe.split.ratios,
+            lineage=lineage,
+            machinery_only=machinery_only,
+            absent_reasons=dict.fromkeys(("steps", "preferences", "judgements"), NO_LABELS),
+            failures=Counter(f.kind for f in read_table(home.table("failures"), Failure)),
+            verdicts=verdicts,
+            withdrawn=withdrawn_ids(home),
+        ),
+        version,
+    )
+    return ExportResult(made, machinery_only)

@@ -1,0 +1,92 @@
+"""What a build was made of, kept in the workspace until the next build starts, and then in each release's manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ser_toolkit.errors import DataError
+from ser_toolkit.llm.journaled import JournaledChat
+from ser_toolkit.recipe import Recipe, SourceSpec
+from ser_toolkit.store import sync
+from ser_toolkit.workspace import Workspace, writing
+
+from .sources.base import SourceFormat
+
+PACKAGES = ("ser-toolkit", "openai", "aiohttp", "xllamacpp", "vllm", "pyarrow", "polars", "datasets")
+
+
+def lineage_of(
+    recipe: Recipe, specs: Sequence[SourceSpec], formats: Mapping[str, SourceFormat], chat: JournaledChat
+) -> dict[str, Any]:
+    """The recipe as resolved, sources with licences, the model, package versions; no path, address or key."""
+    tree = recipe.model_dump(mode="json")
+    tree["sources"] = []
+    for hidden in ("base_url", "identity", "api_key_env"):
+        tree["llm"].pop(hidden)
+    tree["llm"]["model"] = _spec_name(recipe.llm.model)
+    return {
+        "recipe": tree,
+        "sources": [
+            {
+                **s.model_dump(mode="json", exclude={"path"}, exclude_defaults=True),
+                "file": Path(s.path).name,
+                "licence": s.licence or formats[s.format].licence,
+            }
+            for s in specs
+        ],
+        "models": [{"model": chat.model, "endpoint": recipe.llm.identity or _anonymous(chat.identity)}],
+        "packages": {p: v for p in PACKAGES if (v := _installed(p))},
+    }
+
+
+def save_build(home: Workspace, lineage: Mapping[str, Any]) -> None:
+    """Say that the tables belong together, and what they were made of."""
+    part = _file(home).with_suffix(".json.part")
+    with writing(part):
+        part.write_text(json.dumps(lineage, ensure_ascii=False, indent=1, sort_keys=True), encoding="utf-8")
+        sync(part)
+        part.replace(_file(home))
+
+
+def forget_build(home: Workspace) -> None:
+    """The tables are about to change: nothing may be exported from them until the build is through."""
+    with writing(home.root):
+        _file(home).unlink(missing_ok=True)
+
+
+def load_build(home: Workspace) -> dict[str, Any]:
+    """What `save_build` kept. Raises DataError where no build is complete."""
+    try:
+        return json.loads(_file(home).read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise DataError(f"{home.root}: no finished build is here", "run `ser build` in it first") from exc
+    except (ValueError, OSError) as exc:
+        raise DataError(
+            f"{_file(home)}: cannot be read: {exc}", "run `ser build` again: it replays without new calls"
+        ) from exc
+
+
+def _file(home: Workspace) -> Path:
+    return home.root / "tables" / "build.json"
+
+
+def _anonymous(identity: str) -> str:
+    """An address says nothing to a reader of a release, and may be private: its hash tells two apart."""
+    return f"endpoint-{hashlib.sha256(identity.encode()).hexdigest()[:8]}" if "://" in identity else identity
+
+
+def _spec_name(spec: str) -> str:
+    backend, colon, rest = spec.partition(":")
+    return f"{backend}:{Path(rest).name}" if backend == "embedded" and colon else spec
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,118 @@
+"""`ser show ID`: a record and what was made from it, as a person reads it."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+
+from ser_toolkit.errors import UsageError
+from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Turn, Verdict
+from ser_toolkit.store import read_table
+from ser_toolkit.workspace import Workspace
+
+from .withdrawing import TABLES
+
+WIDTH = 100
+SHOWN = ("imported", "scenarios", "synthesized", "verdicts", "traces", "failures")
+
+
+def find(home: Workspace, id: str) -> list[Record]:
+    """Every record whose id is, or begins with, `id`, with its verdicts, traces and failures. Raises UsageError."""
+    found = [r for name in SHOWN for r in read_table(home.table(name), TABLES[name]) if _concerns(r, id)]
+    if not found:
+        raise UsageError(f"{id}: nothing in {home.root} has that id", "`ser build` prints where its tables are")
+    exact = [r for r in found if _own_id(r) == id or _parent_id(r) == id]
+    return exact or found
+
+
+def render(records: Iterable[Record]) -> str:
+    """The records one under the other. Control characters of the text are shown, never sent to the terminal."""
+    return "\n\n".join(_safe("\n".join(_lines(r))) for r in records)
+
+
+def _own_id(record: Record) -> str:
+    if isinstance(record, Verdict | Failure):
+        return record.record_id
+    return str(getattr(record, "id", ""))
+
+
+def _parent_id(record: Record) -> str:
+    return record.dialogue_id if isinstance(record, Trace) else _own_id(record)
+
+
+def _concerns(record: Record, id: str) -> bool:
+    key = record.request_key or "" if isinstance(record, Failure) else ""
+    return any(x.startswith(id) for x in (_own_id(record), _parent_id(record), key) if x)
+
+
+def _lines(record: Record) -> list[str]:
+    match record:
+        case Dialogue():
+            source = record.source
+            where = f"{source.format} {source.file} {source.position}".strip()
+            head = f"dialogue {record.id}  [{record.lang}]  {where}  licence {source.licence}"
+            about = [f"  {n}: {v}" for n, v in (("problem", record.problem), ("situation", record.situation)) if v]
+            flags = [f"  flags: {', '.join(record.flags)}"] if record.flags else []
+            return [head, *about, *flags, *(line for t in record.turns for line in _turn(t))]
+        case Scenario():
+            return [
+                f"scenario {record.id}  [{record.lang}]",
+                *_wrap(record.situation),
+                *_wrap(f"opening: {record.opening}"),
+            ]
+        case Trace():
+            labels = ", ".join(
+                filter(
+                    None,
+                    (record.stage, record.strategy, record.sentiment, record.intensity, *record.emotions),
+                )
+            )
+            steps = [line for s in record.steps for line in (f"  {s.number}. {s.title}", *_wrap(s.text, 5))]
+            reference = _wrap(f"reference: {record.reference}") if record.reference else []
+            return [
+                f"trace {record.id}  round {record.round}  {record.model}  {record.prompt}",
+                f"  labels: {labels or 'none read'}",
+                *steps,
+                *_wrap(f"reply: {record.reply}"),
+                *reference,
+            ]
+        case Verdict():
+            word = {True: "keep", False: "drop", None: "no verdict"}[record.keep]
+            return [
+                f"verdict on {record.record_id}: {word}, {'enforced' if record.enforced else 'recorded only'}",
+                *_wrap("; ".join(filter(None, (", ".join(record.failed), record.reason)))),
+            ]
+        case Failure():
+            where = " ".join(x for x in (record.source, record.file, record.position) if x)
+            return [
+                f"failure {record.record_id or where}: {record.kind} in {record.stage}",
+                *_wrap(record.reason),
+                *_wrap(record.text),
+                f"  call: {record.request_key or 'none'}",
+            ]
+    return [repr(record)]
+
+
+def _turn(turn: Turn) -> list[str]:
+    labels = ", ".join(label.corpus or label.original for label in (*turn.strategies, *turn.emotions))
+    cues = [line for c in turn.cues for line in _wrap(f"({c.channel}: {c.text})", 5)]
+    return [*_wrap(f"{turn.speaker}{f' [{labels}]' if labels else ''}: {turn.text}"), *cues]
+
+
+def _wrap(text: str, indent: int = 2) -> list[str]:
+    pad = " " * indent
+    return [
+        line
+        for part in text.splitlines()
+        for line in textwrap.wrap(part, WIDTH, initial_indent=pad, subsequent_indent=pad + "  ")
+    ]
+
+
+def _safe(text: str) -> str:
+    """Control and direction-changing characters as visible escapes."""
+    return re.sub(
+        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
+        lambda m: f"\\x{ord(m[0]):02x}",
+        text,
+    )
