@@ -1,0 +1,276 @@
+"""The rows of each config of a release: its columns, and how records become rows.
+
+A config is one entry of `CONFIGS`: a name, an Arrow schema, and a generator of rows over what was staged.
+Rows are plain dictionaries, so that they can be hashed without a Parquet writer; an empty text of a record,
+which means "not stated", becomes null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from ser_toolkit.errors import DataError
+from ser_toolkit.reasoning import render_trace
+from ser_toolkit.schema import Cue, Dialogue, Label, Media, Speaker, Trace, Turn
+
+from .prompting import policy_prompt
+from .staging import Staging
+
+Row = dict[str, Any]
+
+_TEXT, _INT = pa.string(), pa.int64()
+_TEXTS = pa.list_(_TEXT)
+
+
+def _struct(**fields: pa.DataType) -> pa.StructType:
+    return pa.struct(list(fields.items()))
+
+
+_LABEL = _struct(original=_TEXT, corpus=_TEXT, ser=_TEXT)
+_CUE = _struct(channel=_TEXT, text=_TEXT, source=_TEXT)
+_MESSAGES = pa.list_(_struct(role=_TEXT, content=_TEXT))
+_MEDIA = _struct(kind=_TEXT, sha256=_TEXT, media_type=_TEXT, url=_TEXT, status=_TEXT)
+_TURN = _struct(
+    speaker=_TEXT, text=_TEXT, raw=_TEXT, strategies=pa.list_(_LABEL), emotions=pa.list_(_LABEL),
+    feedback=_INT, cues=pa.list_(_CUE), media=pa.list_(_MEDIA), origin=_TEXT, start_s=pa.float64(),
+    end_s=pa.float64(), flags=_TEXTS,
+)  # fmt: skip
+_SURVEY = _struct(initial_intensity=_INT, final_intensity=_INT, empathy=_INT, relevance=_INT, supporter_relevance=_INT)
+_SPEAKER = _struct(role=_TEXT, persona=_TEXT, attributes=_TEXT)
+_IDENTITY = {"id": _TEXT, "dialogue_id": _TEXT, "root_id": _TEXT, "lang": _TEXT, "licence": _TEXT}
+
+_DIALOGUES = _struct(
+    id=_TEXT, root_id=_TEXT, rewritten_from=_TEXT, scenario_id=_TEXT, lang=_TEXT, licence=_TEXT,
+    source_format=_TEXT, source_file=_TEXT, source_position=_TEXT, situation=_TEXT, problem=_TEXT,
+    emotion=_LABEL, survey=_SURVEY, speakers=pa.list_(_SPEAKER), turns=pa.list_(_TURN), flags=_TEXTS,
+    meta=_TEXT,
+)  # fmt: skip
+_TRACES = _struct(
+    prompt=_MESSAGES, completion=_MESSAGES, **_IDENTITY, round=_INT, target=_INT, stage=_TEXT,
+    strategy=_TEXT, sentiment=_TEXT, intensity=_TEXT, emotions=_TEXTS, reply=_TEXT, reference=_TEXT,
+    cues=pa.list_(_CUE), saw=_TEXT, model=_TEXT, prompt_version=_TEXT, notes=_TEXTS,
+    opening_added=pa.bool_(),
+)  # fmt: skip
+_PROMPTS = _struct(
+    prompt=_MESSAGES, reference=_TEXT, persona=_TEXT, scenario=_TEXT, **_IDENTITY, target=_INT,
+    problem=_TEXT, reference_origin=_TEXT, opening_added=pa.bool_(),
+)  # fmt: skip
+
+IMAGES = pa.field("images", pa.list_(pa.struct([("bytes", pa.binary()), ("path", _TEXT)])))
+"""The column that a release with photos carries beside plain-text content; `datasets` reads it as a list of
+Image.
+"""
+
+_IMAGE_FEATURES = {"info": {"features": {"images": {"feature": {"_type": "Image"}, "_type": "List"}}}}
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One config of a release. `rows(staging, split, media)` yields in canonical order; `absent` says why it
+    may have none.
+    """
+
+    name: str
+    columns: pa.StructType
+    rows: Callable[[Staging, str, Path | None], Iterator[Row]]
+    absent: str
+    is_visual: bool = False
+
+    def schema(self, with_images: bool) -> pa.Schema:
+        schema = pa.schema(list(self.columns))
+        if self.is_visual and with_images:
+            return schema.append(IMAGES).with_metadata({"huggingface": json.dumps(_IMAGE_FEATURES)})
+        return schema
+
+
+def dialogue_row(dialogue: Dialogue) -> Row:
+    source = dialogue.source
+    return {
+        "id": dialogue.id,
+        "root_id": dialogue.root_id,
+        "rewritten_from": dialogue.rewritten_from,
+        "scenario_id": dialogue.scenario_id,
+        "lang": dialogue.lang,
+        "licence": source.licence,
+        "source_format": source.format,
+        "source_file": source.file or None,
+        "source_position": source.position or None,
+        "situation": dialogue.situation or None,
+        "problem": dialogue.problem or None,
+        "emotion": dialogue.emotion.model_dump() if dialogue.emotion else None,
+        "survey": dialogue.survey.model_dump(),
+        "speakers": [_speaker(s) for s in dialogue.speakers],
+        "turns": [_turn(t) for t in dialogue.turns],
+        "flags": list(dialogue.flags),
+        "meta": _json_text(dialogue.meta),
+    }
+
+
+def trace_row(dialogue: Dialogue, trace: Trace) -> Row:
+    prompt = policy_prompt(dialogue, trace.target, trace.history_start)
+    completion = render_trace([s.text for s in trace.steps], trace.reply, trace.lang)
+    return {
+        "prompt": prompt.messages,
+        "completion": [{"role": "assistant", "content": completion}],
+        **_identity(trace.id, dialogue),
+        "round": trace.round,
+        "target": trace.target,
+        "stage": trace.stage,
+        "strategy": trace.strategy,
+        "sentiment": trace.sentiment,
+        "intensity": trace.intensity,
+        "emotions": list(trace.emotions),
+        "reply": trace.reply,
+        "reference": trace.reference or None,
+        "cues": [c.model_dump() for t in last_seeker_turns(dialogue, trace) for c in t.cues],
+        "saw": trace.saw,
+        "model": trace.model or None,
+        "prompt_version": trace.prompt or None,
+        "notes": list(trace.notes),
+        "opening_added": prompt.is_opening_added,
+    }
+
+
+def prompt_row(dialogue: Dialogue, trace: Trace) -> Row:
+    """The round of a trace as RL reads it: no reasoning, and the corpus' own reply as reference."""
+    prompt = policy_prompt(dialogue, trace.target, trace.history_start)
+    persona = next((s.persona for s in dialogue.speakers if s.role == "seeker"), "")
+    return {
+        "prompt": prompt.messages,
+        "reference": trace.reference or None,
+        "persona": persona or None,
+        "scenario": dialogue.situation or None,
+        **_identity(f"{dialogue.id}:{trace.history_start}-{trace.target}", dialogue),
+        "target": trace.target,
+        "problem": dialogue.problem or None,
+        "reference_origin": dialogue.turns[trace.target].origin if trace.reference else None,
+        "opening_added": prompt.is_opening_added,
+    }
+
+
+def last_seeker_turns(dialogue: Dialogue, trace: Trace) -> tuple[Turn, ...]:
+    """What the seeker said last before the target: the turns whose face and voice the analysis is about."""
+    start = trace.target
+    while start > trace.history_start and dialogue.turns[start - 1].speaker == "seeker":
+        start -= 1
+    return dialogue.turns[start : trace.target]
+
+
+def photos(dialogue: Dialogue, trace: Trace) -> list[Media]:
+    """The images of the seeker's last utterance that are at hand."""
+    turns = last_seeker_turns(dialogue, trace)
+    return [m for t in turns for m in t.media if m.kind == "image" and m.status == "ok" and m.path]
+
+
+def _dialogue_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
+    return (dialogue_row(d) for d in staging.dialogues(split))
+
+
+def _trace_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
+    for dialogue, trace in staging.rounds(split):
+        yield _with_images(trace_row(dialogue, trace), dialogue, trace, media)
+
+
+def _prompt_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
+    last = ""
+    for dialogue, trace in staging.rounds(split):
+        row = prompt_row(dialogue, trace)
+        if row["id"] != last:  # several traces of one round stand side by side
+            last = row["id"]
+            yield _with_images(row, dialogue, trace, media)
+
+
+def _no_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
+    return iter(())
+
+
+_NO_LABELS = "made from people's labels, and this release has none"
+
+CONFIGS: Mapping[str, Config] = {
+    c.name: c
+    for c in (
+        Config("traces", _TRACES, _trace_rows, "no trace is in this release", is_visual=True),
+        Config("dialogues", _DIALOGUES, _dialogue_rows, "no dialogue is in this release"),
+        Config(
+            "prompts",
+            _PROMPTS,
+            _prompt_rows,
+            "made from the rounds that have a trace, and there is none",
+            is_visual=True,
+        ),
+        Config("steps", pa.struct([]), _no_rows, _NO_LABELS),
+        Config("preferences", pa.struct([]), _no_rows, _NO_LABELS),
+        Config("judgements", pa.struct([]), _no_rows, _NO_LABELS),
+    )
+}
+"""Every config of the layout, the default first."""
+
+
+def _identity(id: str, dialogue: Dialogue) -> Row:
+    return {
+        "id": id,
+        "dialogue_id": dialogue.id,
+        "root_id": dialogue.root_id,
+        "lang": dialogue.lang,
+        "licence": dialogue.source.licence,
+    }
+
+
+def _turn(turn: Turn) -> Row:
+    return {
+        "speaker": turn.speaker,
+        "text": turn.text,
+        "raw": turn.raw,
+        "strategies": _labels(turn.strategies),
+        "emotions": _labels(turn.emotions),
+        "feedback": turn.feedback,
+        "cues": [_cue(c) for c in turn.cues],
+        "media": [m.model_dump(exclude={"path"}) for m in turn.media],
+        "origin": turn.origin,
+        "start_s": turn.start_s,
+        "end_s": turn.end_s,
+        "flags": list(turn.flags),
+    }
+
+
+def _labels(labels: Iterable[Label]) -> list[Row]:
+    return [x.model_dump() for x in labels]
+
+
+def _cue(cue: Cue) -> Row:
+    return cue.model_dump()
+
+
+def _speaker(speaker: Speaker) -> Row:
+    return {
+        "role": speaker.role,
+        "persona": speaker.persona or None,
+        "attributes": _json_text(speaker.attributes),
+    }
+
+
+def _json_text(value: Mapping[str, Any]) -> str | None:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode() if value else None
+
+
+def _with_images(row: Row, dialogue: Dialogue, trace: Trace, media: Path | None) -> Row:
+    if media is not None:
+        row["images"] = [_image(media / (m.path or "")) for m in photos(dialogue, trace)]
+    return row
+
+
+def _image(file: Path) -> Row:
+    try:
+        return {"bytes": file.read_bytes(), "path": file.name}
+    except OSError as exc:
+        raise DataError(
+            f"{file}: an image that a dialogue names cannot be read ({exc.strerror})",
+            "run `ser build` again to take it in",
+        ) from exc

@@ -1,0 +1,322 @@
+"""`write_release`: tables in, an immutable, content-addressed release out.
+
+Written into a temporary folder beside the releases and renamed when whole and on disk, so a killed export
+leaves nothing that looks like a release. The caller holds the workspace's lock. Memory stays bounded: rows
+are staged on disk and stream through.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ser_toolkit.errors import DataError, RecordError, UsageError
+from ser_toolkit.schema import Dialogue, Json, Trace
+from ser_toolkit.store import sync
+from ser_toolkit.workspace import writing
+
+from .card import write_card
+from .manifest import (
+    MANIFEST,
+    SCHEMA_VERSION,
+    ContentHash,
+    Manifest,
+    file_hash,
+    read_manifest,
+    write_manifest,
+)
+from .rows import CONFIGS, Config, Row, photos, trace_row
+from .splits import SPLITS, Assignment, Ratios, assign_splits
+from .staging import Staging
+
+FIRST_VERSION = "0.1.0"
+ROW_GROUP = 1000
+
+_TEMP = ".export-"
+_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseInput:
+    """All that a release is made from. `dialogues` and `traces` are read once, in any order.
+
+    `lineage` is JSON: recipe, models, prompt versions, sources with their licences, package versions.
+    `machinery_only`: made with the embedded model, so it tests the machinery and is no training data.
+    `absent_reasons`: config -> why it has no rows. `failures` (kind -> count) and `verdicts` (name -> count)
+    are for the card. `withdrawn` holds ids that stay out with everything made from them. `media` is the
+    workspace's media folder.
+    """
+
+    name: str
+    dialogues: Iterable[Dialogue]
+    traces: Iterable[Trace]
+    ratios: Ratios = (0.8, 0.1, 0.1)
+    lineage: Json = field(default_factory=dict)
+    machinery_only: bool = False
+    absent_reasons: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, int] = field(default_factory=dict)
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    withdrawn: frozenset[str] = frozenset()
+    media: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseResult:
+    """The release, new or found: `rows` is config -> split -> count, `left_out` as in the manifest."""
+
+    path: Path
+    version: str
+    content_hash: str
+    rows: dict[str, dict[str, int]]
+    left_out: list[dict[str, Any]]
+    is_new: bool
+
+
+def write_release(folder: Path, inputs: ReleaseInput, version: str | None = None) -> ReleaseResult:
+    """Make a release under `folder` (a workspace's `releases/`).
+
+    Without `version`: the latest release of this name with equal content, where there is one; else the next
+    patch number. Raises UsageError where `version` exists with other content, DataError where there is
+    nothing to release or the disk refuses.
+    """
+    if version is not None and not _VERSION.fullmatch(version):
+        raise UsageError(f"--version {version}: not of the form X.Y.Z", f"for example {FIRST_VERSION}")
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for stale in folder.glob(f"{_TEMP}*"):
+            shutil.rmtree(stale, ignore_errors=True)
+        temp = Path(tempfile.mkdtemp(prefix=_TEMP, dir=folder))
+        try:
+            manifest = _write_into(temp, inputs)
+            known = _releases(folder, inputs.name)
+            same = [v for v, h in known.items() if h == manifest["content_hash"]]
+            if version is None and same:
+                version = max(same, key=_number)
+            version = version or _next(known)
+            path = folder / f"{inputs.name}-{version}"
+            is_new = version not in known
+            if is_new:
+                manifest = {"name": inputs.name, "version": version, **manifest}
+                _finish(temp, path, manifest)
+            elif version in same:
+                manifest = read_manifest(path)
+            else:
+                raise UsageError(
+                    f"{path.name} exists with other content, and a release never changes",
+                    "choose another --version, or leave it out for the next patch number",
+                )
+        finally:
+            shutil.rmtree(temp, ignore_errors=True)
+    return ReleaseResult(path, version, manifest["content_hash"], manifest["rows"], manifest["left_out"], is_new)
+
+
+def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
+    """All Parquet files, and the manifest but for name and version."""
+    staging = Staging(temp / "staging.sqlite")
+    try:
+        staging.add_dialogues(inputs.dialogues)
+        staging.add_traces(inputs.traces)
+        withdrawn, left_out = _withdraw(staging, inputs.withdrawn)
+        assignment = assign_splits((d for d in staging.all_dialogues() if d.id not in withdrawn), inputs.ratios)
+        if not assignment.splits:
+            raise DataError("there is no dialogue to release", "`ser build` makes some; see its failures and verdicts")
+        staging.set_splits(assignment.splits)
+        left_out += _left_out_copies(staging, assignment)
+        unfit, counts = _survey(staging, inputs)
+        staging.leave_out_traces(t["id"] for t in unfit)
+        left_out += unfit
+        media = inputs.media if counts.pop("with_images") else None
+        content, files, rows = ContentHash(), {}, {}
+        for config in CONFIGS.values():
+            for split in SPLITS:
+                content.begin(config.name, split)
+                file = temp / config.name / f"{split}.parquet"
+                written = _write_split(file, config, media is not None, config.rows(staging, split, media), content)
+                if written:
+                    files[f"{config.name}/{split}.parquet"] = {"sha256": file_hash(file), "rows": written}
+                    rows.setdefault(config.name, {})[split] = written
+    except sqlite3.OperationalError as exc:
+        raise DataError(
+            f"{temp}: the records cannot be staged: {exc}", "free some disk space and run it again"
+        ) from exc
+    finally:
+        staging.close()
+        (temp / "staging.sqlite").unlink(missing_ok=True)
+    report = assignment.report
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "content_hash": content.hexdigest(),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machinery_only": inputs.machinery_only,
+        "files": files,
+        "rows": rows,
+        "absent": _absent(rows, inputs.absent_reasons),
+        "ratios": dict(zip(SPLITS, inputs.ratios, strict=True)),
+        **counts,
+        "groups": {
+            "groups": report.groups,
+            "dialogues": report.dialogues,
+            "straddling": len(report.straddling),
+        },
+        "left_out": left_out,
+        "failures": dict(inputs.failures),
+        "verdicts": dict(inputs.verdicts),
+        "lineage": inputs.lineage,
+    }
+
+
+def _withdraw(staging: Staging, ids: frozenset[str]) -> tuple[set[str], list[Row]]:
+    """The dialogues that are withdrawn or descend from one that is; and the list of what stays out for it."""
+    gone = set(ids)
+    found: list[str] = []
+    if ids:
+        family = [(d.id, {d.id, d.root_id, d.rewritten_from, d.scenario_id}) for d in staging.all_dialogues()]
+        before = -1
+        while len(gone) != before:  # a rewrite of a rewrite follows its parent
+            before = len(gone)
+            gone |= {id for id, kin in family if kin & gone}
+        found = [id for id, _ in family if id in gone]
+    return gone, [_out(id, "dialogue", "withdrawn", traces=staging.traces_of(id)) for id in found]
+
+
+def _left_out_copies(staging: Staging, assignment: Assignment) -> list[Row]:
+    return [
+        _out(
+            c.id, "dialogue", f"{', '.join(c.reasons)}: a copy is in {c.like_split}",
+            split=c.split, like=c.like, traces=staging.traces_of(c.id),
+        )
+        for c in assignment.copies
+    ]  # fmt: skip
+
+
+def _out(id: str, kind: str, reason: str, **more: object) -> Row:
+    return {"id": id, "kind": kind, "reason": reason, **more}
+
+
+def _survey(staging: Staging, inputs: ReleaseInput) -> tuple[list[Row], dict[str, Any]]:
+    """One look at every record: the traces that cannot be released and why, and the manifest's counts."""
+    unfit = [_out(id, "trace", "its dialogue is not in the tables") for id in staging.orphans()]
+    sources: dict[tuple[str, str], Counter[str]] = {}
+    languages: Counter[str] = Counter()
+    totals: Counter[str] = Counter()
+    for dialogue in chain.from_iterable(map(staging.dialogues, SPLITS)):
+        key = (dialogue.source.format, dialogue.source.licence)
+        sources.setdefault(key, Counter())["dialogues"] += 1
+        languages[dialogue.lang] += 1
+        totals["turns"] += len(dialogue.turns)
+        totals["synthetic_turns"] += sum(t.origin.startswith("model") for t in dialogue.turns)
+        totals["synthetic_dialogues"] += any(t.origin.startswith("model") for t in dialogue.turns)
+        totals["supporter_first"] += dialogue.is_supporter_first
+    for dialogue, trace in chain.from_iterable(map(staging.rounds, SPLITS)):
+        problem = "withdrawn" if trace.id in inputs.withdrawn else _problem(dialogue, trace)
+        if problem:
+            unfit.append(_out(trace.id, "trace", problem))
+            continue
+        sources[dialogue.source.format, dialogue.source.licence]["traces"] += 1
+        totals["openings_added"] += dialogue.turns[trace.history_start].speaker == "supporter"
+        totals["with_images"] += inputs.media is not None and bool(photos(dialogue, trace))
+    return unfit, {
+        "with_images": totals.pop("with_images", 0),
+        "sources": [
+            {"format": f, "licence": licence, "dialogues": n["dialogues"], "traces": n["traces"]}
+            for (f, licence), n in sorted(sources.items())
+        ],
+        "languages": dict(sorted(languages.items())),
+        "totals": {
+            k: totals[k]
+            for k in ("turns", "synthetic_turns", "synthetic_dialogues", "supporter_first", "openings_added")
+        },
+    }
+
+
+def _problem(dialogue: Dialogue, trace: Trace) -> str | None:
+    """Why a trace cannot stand in a release, or None."""
+    if not trace.history_start < trace.target < len(dialogue.turns):
+        return f"its target, turn {trace.target}, does not lie in its dialogue"
+    if dialogue.turns[trace.target].speaker != "supporter" or dialogue.turns[trace.target - 1].speaker != "seeker":
+        return f"its target, turn {trace.target}, is not a supporter's answer to the seeker"
+    try:
+        trace_row(dialogue, trace)
+    except RecordError as exc:
+        return exc.reason
+    return None
+
+
+def _write_split(file: Path, config: Config, with_images: bool, rows: Iterator[Row], content: ContentHash) -> int:
+    """The number of rows; without any there is no file."""
+    written, writer = 0, None
+    schema = config.schema(with_images)
+    while batch := list(islice(rows, ROW_GROUP)):
+        if writer is None:
+            file.parent.mkdir(exist_ok=True)
+            writer = pq.ParquetWriter(file, schema, compression="zstd")
+        for row in batch:
+            content.add(row)
+        writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+        written += len(batch)
+    if writer is not None:
+        writer.close()
+        sync(file)
+    return written
+
+
+def _absent(rows: Mapping[str, Mapping[str, int]], reasons: Mapping[str, str]) -> dict[str, str]:
+    """Config, or config/split -> why it is not there."""
+    absent: dict[str, str] = {}
+    for name, config in CONFIGS.items():
+        if name not in rows:
+            absent[name] = reasons.get(name, config.absent)
+            continue
+        for split in SPLITS:
+            if split not in rows[name]:
+                absent[f"{name}/{split}"] = "no row of this config falls into this split"
+    return absent
+
+
+def _finish(temp: Path, path: Path, manifest: Manifest) -> None:
+    """Card and manifest, all of it on disk, and only then the name."""
+    write_card(temp, manifest)
+    write_manifest(temp, manifest)
+    for item in (temp / MANIFEST, temp / "README.md", *(p for p in temp.iterdir() if p.is_dir()), temp):
+        sync(item)
+    temp.chmod(0o755)  # mkdtemp made it private
+    temp.rename(path)
+    sync(path.parent)
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def _releases(folder: Path, name: str) -> dict[str, str]:
+    """Version -> content hash of the releases of one name; a damaged one keeps its version and matches
+    nothing.
+    """
+    found: dict[str, str] = {}
+    for path in folder.glob(f"{name}-*"):
+        version = path.name.removeprefix(f"{name}-")
+        if _VERSION.fullmatch(version):
+            try:
+                found[version] = read_manifest(path)["content_hash"]
+            except DataError:
+                found[version] = ""
+    return found
+
+
+def _next(known: Iterable[str]) -> str:
+    highest = max(map(_number, known), default=None)
+    if highest is None:
+        return FIRST_VERSION
+    return ".".join(map(str, (*highest[:2], highest[2] + 1)))
