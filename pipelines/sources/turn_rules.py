@@ -1,0 +1,96 @@
+"""Rules on the turns of a dialogue: neighbours of one speaker, and role tags inside a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+from ser_toolkit.schema import Role, Turn
+from ser_toolkit.taxonomy import fold
+
+ROLE_WORDS: dict[str, Role] = {
+    **dict.fromkeys(("seeker", "help seeker", "user", "usr", "client", "speaker", "human", "patient"), "seeker"),
+    **dict.fromkeys(("来访者", "求助者", "倾诉者", "用户", "患者"), "seeker"),
+    **dict.fromkeys(
+        ("supporter", "assistant", "counselor", "counsellor", "therapist", "psychologist", "listener", "helper"),
+        "supporter",
+    ),
+    **dict.fromkeys(("sys", "gpt", "bot", "ai", "model"), "supporter"),
+    **dict.fromkeys(("咨询师", "心理咨询师", "心理医生", "治疗师", "支持者", "倾听者", "助手"), "supporter"),
+}
+"""Words for the two speakers that files use, folded."""
+
+
+def split_role_tags(turn: Turn, roles: Mapping[str, Role] | None = None) -> tuple[Turn, ...]:
+    """The turn cut at the role tags that its lines begin with ("Supporter: ..."); itself alone without any.
+
+    `roles` are further words. The first part keeps the whole original in `raw`; labels, feedback, cues and
+    media go to the first part of the turn's own speaker (the first part, where there is none).
+    """
+    if ":" not in turn.text and "：" not in turn.text:
+        return (turn,)
+    words: dict[str, Role] = {**ROLE_WORDS, **{fold(word): role for word, role in (roles or {}).items()}}
+    tags = list(_tag_pattern(tuple(words)).finditer(turn.text))
+    if not tags:
+        return (turn,)
+    speakers: list[Role] = [turn.speaker, *(words[fold(tag["word"])] for tag in tags)]
+    starts = [0, *(tag.end() for tag in tags)]
+    ends = [*(tag.start() for tag in tags), len(turn.text)]
+    bounds = zip(speakers, starts, ends, strict=True)
+    parts = [(role, text) for role, start, end in bounds if (text := turn.text[start:end].strip())]
+    parts = parts or [(turn.speaker, "")]
+    owner = next((i for i, (role, _) in enumerate(parts) if role == turn.speaker), 0)
+    flags = (*turn.flags, "split_from_role_tags")
+    return tuple(
+        (turn if i == owner else Turn(speaker=role, text=text, origin=turn.origin)).model_copy(
+            update={
+                "speaker": role,
+                "text": text,
+                "flags": flags,
+                "raw": (turn.raw or turn.text) if i == 0 else None,
+            }
+        )
+        for i, (role, text) in enumerate(parts)
+    )
+
+
+def merge_neighbours(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Neighbouring turns of one speaker as one: texts joined by newlines, every label, cue and medium kept.
+
+    Of several feedback scores the last stays, flagged "feedback_merged".
+    """
+    return tuple(_merge(list(group)) for _, group in groupby(turns, key=lambda turn: turn.speaker))
+
+
+def _merge(group: list[Turn]) -> Turn:
+    if len(group) == 1:
+        return group[0]
+    scores = [turn.feedback for turn in group if turn.feedback is not None]
+    flags = [flag for turn in group for flag in turn.flags] + ["feedback_merged"] * (len(scores) > 1)
+    has_raw = any(turn.raw is not None for turn in group)
+    return group[0].model_copy(
+        update={
+            "text": _joined(turn.text for turn in group),
+            "raw": _joined(turn.text if turn.raw is None else turn.raw for turn in group) if has_raw else None,
+            "strategies": tuple(label for turn in group for label in turn.strategies),
+            "emotions": tuple(label for turn in group for label in turn.emotions),
+            "feedback": scores[-1] if scores else None,
+            "cues": tuple(cue for turn in group for cue in turn.cues),
+            "media": tuple(medium for turn in group for medium in turn.media),
+            "end_s": group[-1].end_s,
+            "flags": tuple(dict.fromkeys(flags)),
+        }
+    )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text)
+
+
+@lru_cache
+def _tag_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
+    """A role word and a colon at the start of a line, perhaps in bold or brackets."""
+    spelled = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in sorted(words, key=len, reverse=True))
+    return re.compile(rf"(?im)^[ \t]*[*\[【]{{0,2}}(?P<word>{spelled})[*\]】]{{0,2}}[ \t]*[:：][*]{{0,2}}[ \t]*")
