@@ -54,6 +54,13 @@ class Llm(Section):
     def _one_or_more(cls, value: Any) -> Any:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("base_url")
+    @classmethod
+    def _without_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if any("@" in url.partition("://")[2].partition("/")[0] for url in value):
+            raise ValueError("no password in an address: put the key into the variable that api_key_env names")
+        return value
+
     @field_validator("vision", mode="before")
     @classmethod
     def _yaml_bool(cls, value: Any) -> Any:
@@ -237,7 +244,11 @@ def _explain(
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key {key!r}", _known_keys(path[:-1])
-    return f"{where}: {key}: {error['msg']}", f"got {error['input']!r}"
+    hidden = key == "llm.base_url"  # an address may hold a password
+    return (
+        f"{where}: {key}: {error['msg']}",
+        "see the commented ser.yaml of `ser init`" if hidden else f"got {error['input']!r}",
+    )
 
 
 def _known_keys(path: tuple[str, ...]) -> str:

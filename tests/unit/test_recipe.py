@@ -1,0 +1,105 @@
+import pytest
+import yaml
+
+from pipelines.initializing import TEMPLATE, init
+from ser_toolkit.errors import UsageError
+from ser_toolkit.recipe import Recipe, load_recipe
+
+
+def recipe(tmp_path, text, sets=(), flags=None):
+    (tmp_path / "ser.yaml").write_text(text, encoding="utf-8")
+    return load_recipe(tmp_path, sets, flags)
+
+
+def test_no_file_means_all_defaults(tmp_path):
+    assert load_recipe(tmp_path) == Recipe()
+
+
+def test_defaults_file_set_and_flag_in_this_order(tmp_path):
+    text = "llm: {temperature: 0.1, max_tokens: 5}\nseed: 3\n"
+    made = recipe(tmp_path, text, ["llm.max_tokens=6", "llm.temperature=0.2"], {"llm.temperature": 0.3})
+    assert (made.seed, made.llm.max_tokens, made.llm.temperature, made.llm.top_p) == (3, 6, 0.3, 1.0)
+
+
+def test_one_base_url_or_several(tmp_path):
+    assert load_recipe(tmp_path, ["llm.base_url=http://a/v1"]).llm.base_url == ("http://a/v1",)
+    assert load_recipe(tmp_path, ["llm.base_url=[http://a, http://b]"]).llm.base_url == ("http://a", "http://b")
+
+
+@pytest.mark.parametrize("word", ["auto", "true", "false"])
+def test_vision_is_read_as_yaml_writes_it(tmp_path, word):
+    assert recipe(tmp_path, f"llm: {{vision: {word}}}").llm.vision == word
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("llm:\n  temprature: 1\n", r"ser\.yaml, line 2: unknown key 'llm\.temprature'"),
+        ("seed: 1\n\nllm:\n  concurrency: 0\n", r"ser\.yaml, line 4: llm\.concurrency: .*greater than or equal to 1"),
+        ("sources:\n  - format: esconv\n    path: x\n    pth: y\n", r"line 4: unknown key 'sources\.0\.pth'"),
+        ("split: {ratios: [0.5, 0.1, 0.1]}\n", r"line 1: split\.ratios: .*sum to 1"),
+        ("llm: [1, 2\n", r"ser\.yaml, line \d: not valid YAML"),
+        ("- a\n- b\n", r"line 1: a recipe is a mapping"),
+        ("llm:\n  base_url: http://user:secret@host/v1\n", r"line 2: llm\.base_url"),
+        ("sources:\n  - {format: jsonl, path: x, columns: {text: 3}}\n", r"line 2: sources\.0\.columns\.text"),
+    ],
+)
+def test_a_wrong_recipe_is_told_with_file_and_line(tmp_path, text, says):
+    with pytest.raises(UsageError, match=says) as caught:
+        recipe(tmp_path, text)
+    assert caught.value.hint
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("item", "says"),
+    [
+        ("llm.temperature", "not of the form key=value"),
+        ("llm.temprature=1", "--set llm.temprature=1: unknown key"),
+        ("llm.temperature=warm", "--set llm.temperature=warm: llm.temperature"),
+        ("seed.x=1", "'seed' is not a section"),
+        ("llm.model=[", "not YAML"),
+    ],
+)
+def test_a_wrong_set_is_told_by_itself(tmp_path, item, says):
+    with pytest.raises(UsageError) as caught:
+        recipe(tmp_path, "seed: 0\n", [item])
+    assert says in str(caught.value)
+
+
+def test_an_unknown_key_lists_the_known_ones(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        recipe(tmp_path, "sampel: {}\n")
+    assert "sample" in caught.value.hint
+
+
+def test_the_commented_recipe_of_init_shows_the_true_defaults(tmp_path):
+    assert load_recipe(init(tmp_path / "w").parent) == Recipe()
+    shown = "\n".join(
+        line.removeprefix("# ") for line in TEMPLATE.read_text(encoding="utf-8").splitlines() if line.startswith("# ")
+    )
+    keys = yaml.safe_load("\n".join(line for line in shown.splitlines() if _is_yaml(line)))
+    for section, values in keys.items():
+        if section in ("sources", "name", "seed"):
+            continue
+        default = getattr(Recipe(), section).model_dump(mode="json")
+        for key, value in values.items():
+            if key != "prices":
+                assert default[key] == value or list(default[key]) == value, (section, key)
+        assert set(values) == set(default), section
+
+
+def _is_yaml(line: str) -> bool:
+    head = line.split("#")[0].rstrip()
+    return (
+        bool(head)
+        and (head[0].isalpha() or head[0] == " ")
+        and ":" in head
+        and not head.startswith(("The ", "A key", "What", "Without"))
+    )
+
+
+def test_init_never_overwrites(tmp_path):
+    init(tmp_path)
+    with pytest.raises(UsageError, match="there is a recipe already"):
+        init(tmp_path)
