@@ -39,7 +39,9 @@ def split_role_tags(turn: Turn, roles: Mapping[str, Role] | None = None) -> tupl
     starts = [0, *(tag.end() for tag in tags)]
     ends = [*(tag.start() for tag in tags), len(turn.text)]
     bounds = zip(speakers, starts, ends, strict=True)
-    parts = [(role, text) for role, start, end in bounds if (text := turn.text[start:end].strip())]
+    parts: list[tuple[Role, str]] = [
+        (role, text) for role, start, end in bounds if (text := turn.text[start:end].strip())
+    ]
     parts = parts or [(turn.speaker, "")]
     owner = next((i for i, (role, _) in enumerate(parts) if role == turn.speaker), 0)
     flags = (*turn.flags, "split_from_role_tags")
