@@ -97,7 +97,7 @@ def _header(manifest: Manifest) -> str:
 
 def _lineage(lineage: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Models, prompts and packages as lists; the recipe stays in the manifest."""
-    for key, title in (("models", "Models"), ("prompts", "Prompts"), ("packages", "Packages")):
+    for key, title in (("models", "Models of the build"), ("prompts", "Prompts"), ("packages", "Packages")):
         value = lineage.get(key)
         entries = [f"{k}: {_short(v)}" for k, v in value.items()] if isinstance(value, dict) else value
         if isinstance(entries, list) and entries:

@@ -37,6 +37,7 @@ from .manifest import (
     read_manifest,
     write_manifest,
 )
+from .prompting import PROMPT_VERSION
 from .rows import CONFIGS, Config, Row, photos, trace_row
 from .splits import SPLITS, Assignment, Ratios, assign_splits
 from .staging import Staging
@@ -210,6 +211,7 @@ def _survey(staging: Staging, inputs: ReleaseInput) -> tuple[list[Row], dict[str
     unfit = [_out(id, "trace", "its dialogue is not in the tables") for id in staging.orphans()]
     sources: dict[tuple[str, str], Counter[str]] = {}
     languages: Counter[str] = Counter()
+    writers: Counter[tuple[str, str]] = Counter()
     totals: Counter[str] = Counter()
     for dialogue in chain.from_iterable(map(staging.dialogues, SPLITS)):
         key = (dialogue.source.format, dialogue.source.licence)
@@ -225,6 +227,7 @@ def _survey(staging: Staging, inputs: ReleaseInput) -> tuple[list[Row], dict[str
             unfit.append(_out(trace.id, "trace", problem))
             continue
         sources[dialogue.source.format, dialogue.source.licence]["traces"] += 1
+        writers[trace.model, trace.prompt] += 1
         totals["openings_added"] += dialogue.turns[trace.history_start].speaker == "supporter"
         totals["with_images"] += inputs.media is not None and bool(photos(dialogue, trace))
     return unfit, {
@@ -234,6 +237,10 @@ def _survey(staging: Staging, inputs: ReleaseInput) -> tuple[list[Row], dict[str
             for (f, licence), n in sorted(sources.items())
         ],
         "languages": dict(sorted(languages.items())),
+        "written_by": [
+            {"model": model, "prompt": prompt, "traces": n} for (model, prompt), n in sorted(writers.items())
+        ],
+        "policy_prompt": PROMPT_VERSION,
         "totals": {
             k: totals[k]
             for k in ("turns", "synthetic_turns", "synthetic_dialogues", "supporter_first", "openings_added")
