@@ -46,11 +46,9 @@ class PushResult:
 
     def render(self) -> str:
         total = sum(self.files.values())
-        what = {"planned": "would push", "pushed": "pushed", "unchanged": "already there, the same content:"}[
-            self.status
-        ]
+        what = {"planned": "would push", "pushed": "pushed", "unchanged": "already there, the same content:"}
         lines = [
-            f"{what} {len(self.files)} files, {total:,} bytes, to {self.repo_id}"
+            f"{what[self.status]} {len(self.files)} files, {total:,} bytes, to {self.repo_id}"
             f" ({'private' if self.private else 'public'}), tag {self.tag}"
         ]
         if self.status == "planned":
@@ -69,7 +67,7 @@ def push_release(
     tag: str | None = None,
     dry_run: bool = False,
 ) -> PushResult:
-    """Put a release, whose files are checked first, into the dataset repository `repo_id`, created where it is not there.
+    """Put a release, its files checked first, into the dataset repository `repo_id`, created where it is not there.
 
     `tag` defaults to the version. `dry_run` uses no network. Raises UsageError where the push must not be
     made as asked (a licence, a visibility, a tag that holds other content), DataError for a damaged release,
@@ -82,7 +80,7 @@ def push_release(
     release = load_release(path)
     if public and not allow_noncommercial:
         _refuse_closed_licences(release)
-    tag = tag or release.manifest["version"]
+    tag = tag or str(release.manifest["version"])
     files = {f: (release.path / f).stat().st_size for f in (CARD, MANIFEST, *release.manifest["files"])}
     warnings = _warnings(release)
     if dry_run:
@@ -167,8 +165,9 @@ def _refuse_closed_licences(release: Release) -> None:
     ]
     if closed:
         raise UsageError(
-            f"{release.path.name} holds rows whose licence does not plainly allow a public push:\n  "
-            + "\n  ".join(closed),
+            "\n  ".join(
+                [f"{release.path.name} holds rows that their licence does not plainly let you publish:", *closed]
+            ),
             "push it private, leave these sources out, or pass --allow-noncommercial if you may publish them",
         )
 
@@ -183,6 +182,7 @@ def _warnings(release: Release) -> list[str]:
 def _hub_errors(repo_id: str) -> Iterator[None]:
     """Turn whatever huggingface_hub raises into a SerError that says what to do."""
     from huggingface_hub import errors
+    from huggingface_hub.errors import HTTPError  # pyright: ignore[reportPrivateImportUsage]  (its HTTP client's)
 
     try:
         yield
@@ -194,7 +194,7 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
         raise RemoteError(f"the Hub answered {status} for {repo_id}{said}", _advice(status)) from exc
     except errors.OfflineModeIsEnabled as exc:
         raise RemoteError("the Hub cannot be asked: HF_HUB_OFFLINE is set", "unset it and run the same again") from exc
-    except (errors.HTTPError, errors.RevisionResolutionError, errors.LocalEntryNotFoundError, ConnectionError) as exc:
+    except (HTTPError, errors.RevisionResolutionError, errors.LocalEntryNotFoundError, ConnectionError) as exc:
         raise RemoteError(f"the Hub cannot be reached for {repo_id}: {exc}", _advice(503)) from exc
 
 
@@ -207,4 +207,4 @@ def _advice(status: int) -> str:
         return "another push is under way, or the name is taken: look at the repository, then run the same again"
     if status == 429 or status >= 500:
         return "run the same again later: what is there already is not sent twice, and the tag comes last"
-    return "see https://huggingface.co/docs/hub for what it means"
+    return "the Hub's documentation says what this code means"
