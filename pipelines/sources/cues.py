@@ -54,21 +54,15 @@ OPENINGS: dict[str, str] = {
 }
 """Rule name -> how the clue opens, after its "The ". The name stands in `Cue.source` as "rule:<name>"."""
 
-_CERTAIN = re.compile(
-    r"\bThe (?:" + "|".join(f"(?P<{rule}>{words})" for rule, words in OPENINGS.items()) + ")"
-)
+_CERTAIN = re.compile(r"\bThe (?:" + "|".join(f"(?P<{rule}>{words})" for rule, words in OPENINGS.items()) + ")")
 _DOUBTFUL = re.compile(r"\bThe speaker (?:is|has|does)\b")
 _BLOCK = re.compile(r"(?<=[.!?])\s*(?=The (?:speaker|emotion)\b)")
 _TALKING = re.compile(rf"\b{_any('I me my mine we us our you your yours')}\b", re.IGNORECASE)
 
 Channel = Literal["face", "voice", "body", "scene", "mixed"]
 _PEOPLE: dict[Channel, re.Pattern[str]] = {
-    "face": re.compile(
-        r"\b(?:fac(?:e|ial)|smil\w+|frown\w*|cry\w*|cries|tear\w*|eyes?|gaz\w+|weep\w*)\b", re.I
-    ),
-    "voice": re.compile(
-        r"\b(?:voice|vocal|tone|audio|laugh\w*|sigh\w*|whisper\w*|shout\w*|yell\w*|speaks)\b", re.I
-    ),
+    "face": re.compile(r"\b(?:fac(?:e|ial)|smil\w+|frown\w*|cry\w*|cries|tear\w*|eyes?|gaz\w+|weep\w*)\b", re.I),
+    "voice": re.compile(r"\b(?:voice|vocal|tone|audio|laugh\w*|sigh\w*|whisper\w*|shout\w*|yell\w*|speaks)\b", re.I),
     "body": re.compile(
         r"\b(?:body|posture|gestur\w+|hands?|arms?|shoulders?|sit\w*|seated|stand\w*|lean\w*|lying|nod\w*)\b",
         re.I,

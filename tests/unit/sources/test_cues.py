@@ -20,7 +20,7 @@ from pipelines.sources.cues import OPENINGS, split_cues
         ("What was he like? The speaker leans forward.", "What was he like?", ["speaker_act"], ["body"]),
         # The next clue follows without a space, and its own sentences belong to it.
         (
-            "No. The speaker seems sad. She is crying.The speaker's emotional expression could be due to grief.",
+            "No. The speaker seems sad. She cries.The speaker's emotional expression could be due to grief.",
             "No.",
             ["speaker_state", "speaker_expression"],
             ["face", "mixed"],
