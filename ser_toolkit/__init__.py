@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .errors import SerError
     from .reasoning import parse_trace, render_trace
     from .recipe import Recipe, load_recipe
-    from .release import load_release
+    from .releases.load import load_release
     from .schema import Dialogue, Failure, Scenario, Trace, Turn
 
 __all__ = [
@@ -35,7 +35,7 @@ _ROOMS = {
     "errors": ("SerError",),
     "reasoning": ("parse_trace", "render_trace"),
     "recipe": ("Recipe", "load_recipe"),
-    "release": ("load_release",),
+    "releases.load": ("load_release",),
     "schema": ("Dialogue", "Failure", "Scenario", "Trace", "Turn"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}

@@ -41,9 +41,9 @@ def build(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a SER release: import or synthesize dialogues, filter, sample rounds, reason, export.
+    """Make a SER release from dialogues or scenarios.
 
-    The same command again goes on where the last one stopped: no call that was paid for is made twice.
+    Imports (and synthesizes from scenarios), filters, samples rounds, writes reasoning traces, exports. The same command again goes on where the last one stopped: no call that was paid for is made twice.
     """
     from ser_toolkit.errors import UsageError
 

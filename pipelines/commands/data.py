@@ -9,7 +9,7 @@ import typer
 
 from .common import HERE, AsJson, WorkspaceDir, print_json
 
-sources = typer.Typer(help="The formats that `ser build` reads, and a look at a file.", invoke_without_command=True)
+sources = typer.Typer(help="The formats that build reads.", invoke_without_command=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -67,7 +67,7 @@ def show(
     workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show a record as a person reads it, with everything made from it."""
+    """Show a record and what was made from it."""
     from ser_toolkit.workspace import Workspace
 
     from ..showing import find, render
@@ -84,7 +84,10 @@ def withdraw(
     workspace: WorkspaceDir = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Take a dialogue out: from the tables, the journal and every later release, with all that was made from it."""
+    """Take a dialogue out, and all made from it.
+
+    It leaves the tables, the journal and every later release; no build takes it in again.
+    """
     from ser_toolkit.workspace import Workspace
 
     from ..withdrawing import withdraw as run_withdraw

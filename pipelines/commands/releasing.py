@@ -25,7 +25,10 @@ def export(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a release from the tables of a workspace, without any model call."""
+    """Make a release from a workspace's tables.
+
+    No model is called. Without --version the next patch number, or the existing release where nothing changed.
+    """
     from ser_toolkit.workspace import Workspace
 
     from ..exporting import export as run_export
@@ -38,8 +41,11 @@ def export(
 
 
 def diff(rel_a: Rel, rel_b: Rel, as_json: AsJson = False) -> None:
-    """What changed from REL_A to REL_B: rows added, removed and changed, and the lineage."""
-    from ser_toolkit.release import diff_releases
+    """What changed from one release to another.
+
+    Rows added, removed and changed in each config, and differences of the lineage.
+    """
+    from ser_toolkit.releases.diff import diff_releases
 
     result = diff_releases(Path(rel_a), Path(rel_b))
     if as_json:
@@ -60,7 +66,10 @@ def push(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would go; no network.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a release on the Hugging Face Hub, private unless told otherwise. The token comes from HF_TOKEN."""
+    """Put a release on the Hugging Face Hub.
+
+    Private unless told otherwise; tagged with its version. The token comes from HF_TOKEN.
+    """
     from ser_toolkit.hub import push_release
 
     result = push_release(

@@ -30,7 +30,7 @@ def init(
 
 
 def doctor(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
-    """What is installed, reachable and missing, with the command that mends it."""
+    """Say what is missing, and what mends it."""
     from ..doctor import examine
 
     report = examine(workspace)

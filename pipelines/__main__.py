@@ -1,0 +1,5 @@
+"""`python -m pipelines` is `ser`."""
+
+from .cli import main
+
+main()
