@@ -16,7 +16,7 @@ from ser_toolkit.errors import RecordError
 from ser_toolkit.schema import Dialogue, Failure, Scenario, Source, Turn, content_id
 
 from .base import Imported, ReadContext
-from .reading import Raw, shorten
+from .reading import Raw, import_failure
 from .text_repair import clean_text, detect_lang
 from .turn_rules import merge_neighbours, split_role_tags
 
@@ -28,6 +28,7 @@ __all__ = [
     "merge_neighbours",
     "read_records",
     "record_id",
+    "short_hash",
     "split_role_tags",
 ]
 
@@ -57,13 +58,18 @@ def read_records(
             # A record of a shape that nobody foresaw costs itself, not the run.
             yield _failure(raw, fmt_name, "malformed", f"not of this format's shape ({type(exc).__name__}: {exc})")
         else:
-            key = int.from_bytes(hashlib.blake2b(record.id.encode(), digest_size=8).digest())
+            key = short_hash(record.id)
             if key in seen:
                 reason = f"the id {record.id!r} was there before: {seen[key]}"
                 yield _failure(raw, fmt_name, "duplicate_id", reason, record_id=record.id)
             else:
                 seen[key] = ", ".join(part for part in (raw.file, raw.position) if part)
                 yield record
+
+
+def short_hash(text: str) -> int:
+    """Eight bytes that stand for an id, so that millions of them fit in memory."""
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
 
 
 def member(record: Any, key: str, kind: type[T] | tuple[type[T], ...], where: str = "the record") -> T:
@@ -162,13 +168,4 @@ def _untagged(turn: Turn, place: int, context: ReadContext) -> tuple[Turn, ...]:
 def _failure(raw: Raw, fmt_name: str, kind: str, reason: str, text: str = "", record_id: str = "") -> Failure:
     if not record_id and isinstance(raw.value, dict) and isinstance(raw.value.get("id"), str | int):
         record_id = str(raw.value["id"])
-    return Failure(
-        kind=kind,
-        stage="import",
-        reason=shorten(reason),
-        record_id=shorten(record_id, 200),
-        source=fmt_name,
-        file=raw.file,
-        position=raw.position,
-        text=shorten(text),
-    )
+    return import_failure(fmt_name, raw.file, kind, reason, raw.position, text, record_id)

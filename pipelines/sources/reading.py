@@ -100,7 +100,7 @@ class _File:
         return Raw(value, self.name, position, (*self.opened.flags, *flags))
 
     def failure(self, kind: str, reason: str, position: str = "", text: str = "") -> Failure:
-        return _failure(self.format, self.name, kind, reason, position, text)
+        return import_failure(self.format, self.name, kind, reason, position, text)
 
     def undecoded(self, data: bytes, piece: Piece, position: str) -> Failure:
         """What to say of bytes that are no UTF-8: where, which, and what would read them."""
@@ -123,11 +123,15 @@ class _File:
         )
 
 
-def _failure(format: str, file: str, kind: str, reason: str, position: str = "", text: str = "") -> Failure:
+def import_failure(
+    format: str, file: str, kind: str, reason: str, position: str = "", text: str = "", record_id: str = ""
+) -> Failure:
+    """The row for a record, a line or a file that could not be read; text and reason shortened."""
     return Failure(
         kind=kind,
         stage="import",
-        reason=reason,
+        reason=shorten(reason),
+        record_id=shorten(record_id, 200),
         source=format,
         file=file,
         position=position,
@@ -160,9 +164,9 @@ def _each_file(
             with opened.stream:
                 yield from read(_File(name, format, opened))
         except RecordError as exc:
-            yield _failure(format, name, exc.kind, exc.reason, text=exc.text)
+            yield import_failure(format, name, exc.kind, exc.reason, text=exc.text)
         except OSError as exc:
-            yield _failure(format, name, "unreadable", f"the file cannot be read: {exc.strerror or exc}")
+            yield import_failure(format, name, "unreadable", f"the file cannot be read: {exc.strerror or exc}")
 
 
 # JSON

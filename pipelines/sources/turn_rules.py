@@ -1,4 +1,4 @@
-"""Rules on the turns of a dialogue: neighbours of one speaker, and role tags inside a text."""
+"""Rules on the turns of a dialogue: who speaks, neighbours of one speaker, role tags inside a text."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby
+from typing import Any, Literal
 
+from ser_toolkit.errors import RecordError
 from ser_toolkit.schema import Role, Turn
-from ser_toolkit.taxonomy import fold
+from ser_toolkit.taxonomy import LabelMap, fold
 
 ROLE_WORDS: dict[str, Role] = {
     **dict.fromkeys(("seeker", "help seeker", "user", "usr", "client", "speaker", "human", "patient"), "seeker"),
@@ -21,6 +23,25 @@ ROLE_WORDS: dict[str, Role] = {
     **dict.fromkeys(("咨询师", "心理咨询师", "心理医生", "治疗师", "支持者", "倾听者", "助手"), "supporter"),
 }
 """Words for the two speakers that files use, folded."""
+SYSTEM_WORDS = ("system", "developer")
+
+
+def role_of(word: Any, where: str, roles: Mapping[str, Role], labels: LabelMap) -> Role | Literal["system"]:
+    """Whom a speaker label means: by the recipe's `roles`, the format's label map, then the common words.
+
+    Raises RecordError: "unknown_speaker", with the label as its text; "malformed" where it is no word.
+    """
+    if not isinstance(word, str | int) or isinstance(word, bool):
+        raise RecordError("malformed", f"the speaker of {where} is of type {type(word).__name__}")
+    folded = fold(str(word))
+    own = {fold(label): role for label, role in roles.items()}
+    found = own.get(folded) or labels.speaker(folded) or ROLE_WORDS.get(folded)
+    if found == "seeker" or found == "supporter":
+        return found
+    if found == "system" or folded in SYSTEM_WORDS:
+        return "system"
+    reason = f"{where}: who is {word!r}? Say so in the recipe: `roles: {{{word}: seeker}}`, or supporter"
+    raise RecordError("unknown_speaker", reason, text=str(word))
 
 
 def split_role_tags(turn: Turn, roles: Mapping[str, Role] | None = None) -> tuple[Turn, ...]:
