@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
@@ -91,6 +91,13 @@ def crowd(count: int, **kwargs: str) -> list[Dialogue]:
     return made
 
 
+def essays(count: int) -> Iterator[Dialogue]:
+    """Unlike dialogues of 20 kB each, made as they are asked for."""
+    for n in range(count):
+        said = " ".join(hashlib.sha256(f"{n} {k}".encode()).hexdigest() for k in range(300))
+        yield dialogue(f"essay{n}", said, "I see.")
+
+
 def six() -> list[Dialogue]:
     """FIELD_CASES C4: O1 three times in three spellings, O2, O3 twice with different replies."""
     return [
@@ -107,7 +114,9 @@ def six() -> list[Dialogue]:
     ]
 
 
-def make(folder: Path, dialogues: Sequence[Dialogue], *, version: str | None = None, **kwargs: object) -> ReleaseResult:
+def make(folder: Path, dialogues: Iterable[Dialogue], *, version: str | None = None, **kwargs: object) -> ReleaseResult:
     """A release of these dialogues, with one trace each."""
-    inputs = {"name": "ser", "dialogues": dialogues, "traces": [trace(d) for d in dialogues], **kwargs}
-    return write_release(folder, ReleaseInput(**inputs), version)  # pyright: ignore[reportArgumentType]
+    kwargs.setdefault("name", "ser")
+    if "traces" not in kwargs:
+        kwargs["traces"] = [trace(d) for d in dialogues]
+    return write_release(folder, ReleaseInput(dialogues=dialogues, **kwargs), version)  # pyright: ignore[reportArgumentType]
