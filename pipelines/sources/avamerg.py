@@ -80,7 +80,7 @@ def _of_utterances(items: list[Any], words: Words) -> tuple[list[tuple[Role, str
     for index, item in enumerate(items):
         where = f"utterance {index + 1}"
         who = member(item, _one_of(item, _WHO, where), str, where)
-        utterances.append((words.role(who), member(item, _one_of(item, _TEXT, where), str, where)))
+        utterances.append((words.role(who, where), member(item, _one_of(item, _TEXT, where), str, where)))
         if emotion := text_or_none(item, "emotion"):
             emotions[index] = emotion
     return utterances, emotions

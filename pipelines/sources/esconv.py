@@ -49,7 +49,7 @@ def _turn(turn: Any, where: str, words: Words) -> Turn:
     text = member(turn, "content", str, where)
     annotation = turn.get("annotation") or {}
     return Turn(
-        speaker=words.role(member(turn, "speaker", str, where)),
+        speaker=words.role(member(turn, "speaker", str, where), where),
         text=text,
         strategies=words.strategies(_part(annotation, "strategy", where)),
         feedback=score(annotation, "feedback"),

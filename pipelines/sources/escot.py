@@ -28,7 +28,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Imported]:
         data = member(raw.value, "original_data", dict)
         turns = [
             Turn(
-                speaker=words.role(member(turn, "speaker", str, f"turn {place}")),
+                speaker=words.role(member(turn, "speaker", str, f"turn {place}"), f"turn {place}"),
                 text=member(turn, "content", str, f"turn {place}"),
             )
             for place, turn in enumerate(member(data, "dialog", list, "original_data"), 1)

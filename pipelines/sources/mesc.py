@@ -9,28 +9,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ser_toolkit.schema import Dialogue, Failure, Turn
+from ser_toolkit.schema import Dialogue, Failure, Json, Turn
 
 from .base import Imported, ReadContext, SourceFormat
 from .cues import KEPT, split_cues
 from .finish import make_dialogue, member, read_records
+from .joining import Joined, join_rows
 from .reading import Raw, csv_rows, json_records
 from .words import Words, by_suffix, own_id, text_or_none
 
 NAME, LICENCE = "mesc", "unknown"
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d)(?:[,.](\d{1,3}))?")
-_SCENE = ("Season", "Episode", "Dialogue_ID")
 
 
 def read(path: Path, context: ReadContext) -> Iterator[Imported]:
     words = Words(NAME, context)
 
     def parse(raw: Raw) -> Dialogue:
-        return _from_rows(raw, words, context) if isinstance(raw.value, list) else _from_object(raw, words, context)
+        return _from_rows(raw, words, context) if isinstance(raw.value, Joined) else _from_object(raw, words, context)
 
     readers = {".jsonl": json_records, ".json": json_records, ".txt": json_records, ".csv": _scenes, ".tsv": _scenes}
     yield from read_records(by_suffix(path, context, readers), NAME, parse)
@@ -41,6 +40,7 @@ def _from_object(raw: Raw, words: Words, context: ReadContext) -> Dialogue:
     turns = [
         _turn(
             words,
+            where=f"turn {place}",
             who=member(turn, "speaker", str, f"turn {place}"),
             text=member(turn, "text", str, f"turn {place}"),
             emotion=turn.get("emotion"),
@@ -63,12 +63,14 @@ def _from_object(raw: Raw, words: Words, context: ReadContext) -> Dialogue:
 
 
 def _from_rows(raw: Raw, words: Words, context: ReadContext) -> Dialogue:
-    rows: list[dict[str, str]] = raw.value
+    rows: list[dict[str, str]] = raw.value["turns"]
+    columns = _columns(context)
     turns = [
         _turn(
             words,
-            who=member(row, "Speaker", str, f"row {place}"),
-            text=member(row, "Utterance", str, f"row {place}"),
+            where=f"row {place}",
+            who=row[columns["speaker"]],
+            text=row[columns["text"]],
             emotion=row.get("Emotion"),
             strategy=row.get("Strategy"),
             start_s=_seconds(row.get("StartTime")),
@@ -76,46 +78,32 @@ def _from_rows(raw: Raw, words: Words, context: ReadContext) -> Dialogue:
         )
         for place, row in enumerate(rows, 1)
     ]
-    scene = {key: rows[0][key] for key in _SCENE if rows[0].get(key)}
+    scene: Json = {key: rows[0][key] for key in ("Season", "Episode") if rows[0].get(key)}
     stem = PurePosixPath(raw.file).stem
     return make_dialogue(
         raw,
         NAME,
         LICENCE,
         context,
-        own_id="-".join([stem, *scene.values()]),
+        own_id="-".join([stem, *map(str, scene.values()), raw.value["id"]]),
         turns=turns,
         flags=("no_media",),
-        meta={"shape": "rows", **scene},
+        meta={"shape": "rows", **scene, "Dialogue_ID": raw.value["id"]},
     )
 
 
+def _columns(context: ReadContext) -> dict[str, str]:
+    return {"dialogue_id": "Dialogue_ID", "speaker": "Speaker", "text": "Utterance", **context.spec.columns}
+
+
 def _scenes(path: Path, context: ReadContext) -> Iterator[Raw | Failure]:
-    """The rows of each dialogue as one record. A row that cannot be read is a Failure, and the dialogue in which it
-    stood is flagged "row_missing".
-    """
-    scene: Raw | None = None
-    for raw in csv_rows(path, context):
-        if isinstance(raw, Failure):
-            yield raw
-            scene = scene and replace(scene, flags=(*scene.flags, "row_missing"))
-        elif scene and _scene_of(scene.value[0]) == _scene_of(raw.value):
-            scene.value.append(raw.value)
-        else:
-            if scene:
-                yield scene
-            scene = replace(raw, value=[raw.value])
-    if scene:
-        yield scene
-
-
-def _scene_of(row: dict[str, str]) -> tuple[str | None, ...]:
-    return tuple(row.get(key) for key in _SCENE)
+    return join_rows(csv_rows(path, context), _columns(context), NAME, is_table=True)
 
 
 def _turn(
     words: Words,
     *,
+    where: str,
     who: str,
     text: str,
     emotion: Any,
@@ -125,7 +113,7 @@ def _turn(
 ) -> Turn:
     split = split_cues(text)
     return Turn(
-        speaker=words.role(who),
+        speaker=words.role(who, where),
         text=split.said,
         raw=text if split.cues else None,
         cues=split.cues,

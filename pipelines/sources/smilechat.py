@@ -43,7 +43,7 @@ def _turn(turn: Any, where: str, words: Words) -> Turn:
     text = member(turn, "content", str, where)
     labels = [sentence.get("label") for sentence in turn.get("annotation") or []]
     return Turn(
-        speaker=words.role(member(turn, "role", str, where)),
+        speaker=words.role(member(turn, "role", str, where), where),
         text=text,
         strategies=tuple(dict.fromkeys(words.strategies(labels))),
     )

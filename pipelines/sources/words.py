@@ -17,6 +17,7 @@ from ser_toolkit.taxonomy import fold, load_map
 
 from .base import ReadContext
 from .reading import Raw, files_of
+from .turn_rules import role_of
 
 Reader = Callable[[Path, ReadContext], Iterator[Raw | Failure]]
 
@@ -28,16 +29,15 @@ class Words:
         self._map = load_map(format, context.maps)
         self._roles: dict[str, Role] = {fold(word): role for word, role in context.spec.roles.items()}
 
-    def role(self, word: Any) -> Role:
-        """Who speaks. Raises RecordError("unknown_speaker")."""
-        role = self.known_role(word) if isinstance(word, str) else None
-        if role is None:
-            cure = f"`roles: {{{word}: seeker}}` or `supporter` tells who it is"
-            raise RecordError("unknown_speaker", f"no speaker is called {word!r}; {cure}")
+    def role(self, word: Any, where: str) -> Role:
+        """Who speaks. Raises RecordError("unknown_speaker"); these corpora know no third voice."""
+        role = role_of(word, where, self._roles, self._map)
+        if role == "system":
+            raise RecordError("unknown_speaker", f"{where}: {word!r} is neither seeker nor supporter", text=str(word))
         return role
 
     def known_role(self, word: str) -> Role | None:
-        """Who speaks, `None` where nobody is called so."""
+        """Who speaks, by the map and the recipe alone; `None` where they name nobody so."""
         role = self._roles.get(fold(word)) or self._map.speaker(word)
         return role if role == "seeker" or role == "supporter" else None
 

@@ -3,6 +3,7 @@
 import pytest
 
 from pipelines.sources.mesc import FORMAT
+from ser_toolkit.errors import UsageError
 from ser_toolkit.schema import Cue, Dialogue, Failure, Label
 
 C5 = {
@@ -109,10 +110,13 @@ def test_a_dialogue_whose_rows_stand_apart_is_no_second_dialogue(importing):
     assert results[2].kind == "duplicate_id"
 
 
-@pytest.mark.parametrize("column", ["Utterance", "Speaker"])
-def test_a_missing_column_is_told_by_name(importing, column):
-    results = importing(FORMAT, {"train.csv": ROWS.replace(column, "Other", 1)})
-    assert results and all(isinstance(r, Failure) and column in r.reason for r in results)
+@pytest.mark.parametrize("column", ["Utterance", "Speaker", "Dialogue_ID"])
+def test_a_missing_column_is_told_by_name_and_can_be_mapped(importing, column):
+    field = {"Utterance": "text", "Speaker": "speaker", "Dialogue_ID": "dialogue_id"}[column]
+    other = {"train.csv": ROWS.replace(column, "Other", 1)}
+    with pytest.raises(UsageError, match=column):
+        importing(FORMAT, other)
+    assert len(importing(FORMAT, other, columns={field: "Other"})) == 2
 
 
 def test_both_layouts_in_one_folder(importing):
