@@ -13,9 +13,11 @@ from dataclasses import dataclass
 
 CHUNK = 1 << 20
 _BACKSLASH = 0x5C
+# Each matches up to the next byte that matters: possessive, so that no text makes them slow.
 _IN_STRING = re.compile(rb'(?s)[^"\\]*+(?:\\.[^"\\]*+)*+')
-_NESTED = re.compile(rb'["{}\[\]]')
-_TOP = re.compile(rb'["{}\[\],]')
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_NESTED = re.compile(rb'(?s)(?:[^"{}\[\]]++|' + _STRING + rb")*+")
+_TOP = re.compile(rb'(?s)(?:[^"{}\[\],]++|' + _STRING + rb")*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,13 @@ def split_json(stream: io.BufferedIOBase, limit: int, *, is_list: bool, start: i
                     in_string = chunk[at] == _BACKSLASH  # the chunk ends inside an escape
                     at += 2 if in_string else 1
                 continue
-            match = (_TOP if depth <= 1 else _NESTED).search(chunk, at)
-            if match is None or is_closed:
+            if is_closed:
                 break
-            at = match.end()
+            match = (_TOP if depth <= 1 else _NESTED).match(chunk, at)
+            at = (match.end() if match else at) + 1
             match chunk[at - 1 : at]:
+                case b"":
+                    at = len(chunk)
                 case b'"':
                     in_string = True
                 case b"{" | b"[":

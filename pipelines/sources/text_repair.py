@@ -17,7 +17,11 @@ from ser_toolkit.schema import Lang
 _FIXES = ftfy.TextFixerConfig(replace_lossy_sequences=False)
 _ESCAPED_BYTES = re.compile(r"(?:\\x[89a-fA-F][0-9a-fA-F])+")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+# What UTF-8 becomes when a table of one byte a character reads it always holds one of these: Latin with marks,
+# Greek, Cyrillic. Chinese, emoji and typographic quotes are none, so a clean text of them is never touched.
+_SUSPECT = re.compile(r"[\x80-\u024f\u0370-\u04ff]")
 _HAN = re.compile(r"[\u3400-\u9fff]")
+_LANG_SAMPLE = 4000
 _LATIN = re.compile(r"[A-Za-z]")
 
 
@@ -48,19 +52,16 @@ def clean_text(text: str, *, repair: bool) -> Cleaned:
 def repair_mojibake(text: str) -> str:
     """UTF-8 that was decoded as Latin-1 or Windows-1252, or escaped (`\\xe2\\x80\\x99`), read rightly."""
     text = _ESCAPED_BYTES.sub(_unescape, text)
-    if text.isascii():
+    if not _SUSPECT.search(text):
         return text
     fixed = ftfy.fix_encoding(text, _FIXES)
     return text if fixed.count("\ufffd") > text.count("\ufffd") else fixed
 
 
 def detect_lang(texts: Iterable[str]) -> Lang:
-    """ "zh" where Chinese characters outweigh Latin letters, five letters to a word; else "en"."""
-    han = latin = 0
-    for text in texts:
-        han += len(_HAN.findall(text))
-        latin += len(_LATIN.findall(text))
-    return "zh" if han * 5 > latin else "en"
+    """zh where Chinese characters outweigh Latin letters, five letters to a word; else en. Looks at the start."""
+    start = " ".join(texts)[:_LANG_SAMPLE]
+    return "zh" if len(_HAN.findall(start)) * 5 > len(_LATIN.findall(start)) else "en"
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -26,6 +26,9 @@ ROLE_WORDS: dict[str, Role] = {
 SYSTEM_WORDS = ("system", "developer")
 
 
+_fold = lru_cache(4096)(fold)
+
+
 def role_of(word: Any, where: str, roles: Mapping[str, Role], labels: LabelMap) -> Role | Literal["system"]:
     """Whom a speaker label means: by the recipe's `roles`, the format's label map, then the common words.
 
@@ -33,8 +36,8 @@ def role_of(word: Any, where: str, roles: Mapping[str, Role], labels: LabelMap) 
     """
     if not isinstance(word, str | int) or isinstance(word, bool):
         raise RecordError("malformed", f"the speaker of {where} is of type {type(word).__name__}")
-    folded = fold(str(word))
-    own = {fold(label): role for label, role in roles.items()}
+    folded = _fold(str(word))
+    own = {_fold(label): role for label, role in roles.items()} if roles else {}
     found = own.get(folded) or labels.speaker(folded) or ROLE_WORDS.get(folded)
     if found == "seeker" or found == "supporter":
         return found
