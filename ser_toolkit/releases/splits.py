@@ -30,7 +30,10 @@ NEAR = 0.8
 """Estimated Jaccard similarity from which two dialogues are near duplicates."""
 
 _PERMUTATIONS, _BANDS, _SHINGLE, _SEED = 128, 16, 5, 20601
-_TEXT_LIMIT = 4000  # normalised characters of a dialogue that are compared
+_TEXT_LIMIT = 4000  # characters of a dialogue that are compared
+_TURN_LIMIT = 1000  # characters of a turn that count for the opening
+_UNSPOKEN = re.compile(r"[\W_]+")
+_WIDE = re.compile(r"[\u2e80-\U0003ffff]")
 _MIN_OPENING = 8  # letters that an opening must have beside its greeting; a Chinese character counts as 3
 
 _GREETINGS = re.compile(
@@ -51,25 +54,24 @@ def split_of(root_id: str, ratios: Ratios) -> str:
 
 
 def normalise(text: str) -> str:
-    """Letters, marks and digits alone, in one width and case: what remains is what was said."""
-    return "".join(c for c in unicodedata.normalize("NFKC", text).casefold() if unicodedata.category(c)[0] in "LMN")
+    """Letters and digits alone, in one width and case: what remains is what was said."""
+    return _UNSPOKEN.sub("", unicodedata.normalize("NFKC", text).casefold())
 
 
 def opening_key(dialogue: Dialogue) -> str:
     """What the seeker opens with, normalised, greetings left out.
 
-    "Hi, how are you?" opens half of all chats and would tie them into one group, so turns are added until the
-    seeker has said something of its own. A seeker who never does is compared by the whole of what it says.
+    "Hi, how are you?" opens half of all chats and would tie them into one group, so turns are added until the seeker
+    has said something of its own. A seeker who never does is compared by the whole of what it says.
     """
-    said, whole = "", ""
+    said = ""
     for turn in dialogue.turns:
         if turn.speaker == "seeker":
-            folded = unicodedata.normalize("NFKC", turn.text).casefold()
+            folded = unicodedata.normalize("NFKC", turn.text[:_TURN_LIMIT]).casefold()
             said += normalise(_GREETINGS.sub(" ", folded))
-            whole += normalise(folded)
-            if sum(3 if c >= "\u2e80" else 1 for c in said) >= _MIN_OPENING:
+            if len(said) + 2 * len(_WIDE.findall(said)) >= _MIN_OPENING:
                 return said
-    return whole or normalise("".join(t.text for t in dialogue.turns))
+    return normalise("".join(t.text for t in dialogue.turns if t.speaker == "seeker"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class _Index:
 
 
 def _signature(dialogue: Dialogue) -> list[int]:
-    text = normalise("".join(t.text for t in dialogue.turns))[:_TEXT_LIMIT]
+    text = normalise("".join(t.text for t in dialogue.turns)[:_TEXT_LIMIT])
     sketch = RMinHash(num_perm=_PERMUTATIONS, seed=_SEED)
     # Too short for one shingle: its own text, or the id where there is none: empty texts are no copies.
     sketch.update([text[i : i + _SHINGLE] for i in range(len(text) - _SHINGLE + 1)] or [text or dialogue.id])

@@ -21,7 +21,7 @@ class Staging:
         self._db = sqlite3.connect(file, isolation_level=None)
         # Nothing here outlives the export: no journal, no sync.
         self._db.executescript(
-            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-65536;"
+            "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF; PRAGMA cache_size=-16384;"
             "CREATE TABLE dialogues(id TEXT PRIMARY KEY, body BLOB);"
             "CREATE TABLE traces(dialogue TEXT, target INT, id TEXT UNIQUE, body BLOB);"
             "CREATE INDEX traces_in_order ON traces(dialogue, target, id);"

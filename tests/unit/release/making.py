@@ -92,9 +92,9 @@ def crowd(count: int, **kwargs: str) -> list[Dialogue]:
 
 
 def essays(count: int) -> Iterator[Dialogue]:
-    """Unlike dialogues of 20 kB each, made as they are asked for."""
+    """Unlike dialogues of 10 kB each, made as they are asked for."""
     for n in range(count):
-        said = " ".join(hashlib.sha256(f"{n} {k}".encode()).hexdigest() for k in range(300))
+        said = " ".join(hashlib.sha256(f"{n} {k}".encode()).hexdigest() for k in range(150))
         yield dialogue(f"essay{n}", said, "I see.")
 
 
