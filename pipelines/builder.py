@@ -23,6 +23,7 @@ from ser_toolkit.errors import DataError, TooManyFailures, UsageError
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.journaled import JournaledChat
 from ser_toolkit.progress import Progress
+from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe, SourceSpec, load_recipe
 from ser_toolkit.registry import load
 from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Verdict
@@ -154,8 +155,8 @@ class _Build:
             failures=self.kinds,
             calls=chat.calls,
             replayed=chat.replayed,
-            tokens=chat.prompt_tokens + chat.completion_tokens,
-            cost=_cost(self.recipe, chat),
+            tokens=chat.meter.prompt_tokens + chat.meter.completion_tokens,
+            cost=chat.meter.cost(self.recipe.llm.prices),
             seconds=time.monotonic() - began,
             notes=tuple(self.notes),
         )
@@ -202,11 +203,11 @@ class _Build:
         return islice(records, spec.limit)
 
     async def _stages(self, chat: JournaledChat, failures: TableWriter[Failure]) -> None:
-        home, recipe, overrides = self.home, self.recipe, self.home.prompts
+        home, recipe, prompts = self.home, self.recipe, Prompts(self.home.prompts)
         await self._stage(
             "synthesize",
             read_table(home.table("scenarios"), Scenario),
-            lambda s: synthesize(s, chat, recipe, overrides),
+            lambda s: synthesize(s, chat, recipe, prompts),
             TableWriter(home.table("synthesized"), Dialogue),
             failures,
             chat,
@@ -214,7 +215,7 @@ class _Build:
         await self._stage(
             "filter",
             self._read_dialogues() if recipe.filter.enabled else (),
-            lambda d: judge_dialogue(d, chat, recipe, overrides),
+            lambda d: judge_dialogue(d, chat, recipe, prompts),
             TableWriter(home.table("verdicts"), Verdict),
             failures,
             chat,
@@ -223,7 +224,7 @@ class _Build:
         await self._stage(
             "reason",
             read_table(home.table("dialogues"), Dialogue),
-            lambda d: reason(d, chat, recipe, overrides),
+            lambda d: reason(d, chat, recipe, prompts),
             TableWriter(home.table("traces"), Trace),
             failures,
             chat,
@@ -343,9 +344,3 @@ def _unless_seen(
         position=record.source.position,
     )
 
-
-def _cost(recipe: Recipe, chat: JournaledChat) -> float | None:
-    prices = recipe.llm.prices
-    if prices is None:
-        return None
-    return (prices.prompt * chat.prompt_tokens + prices.completion * chat.completion_tokens) / 1e6

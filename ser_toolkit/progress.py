@@ -73,7 +73,7 @@ class Progress:
         if self.failures:
             parts.append("failures " + ", ".join(f"{k} {n}" for k, n in sorted(self.failures.items())))
         if self.chat is not None and (self.chat.calls or self.chat.replayed):
-            tokens = self.chat.prompt_tokens + self.chat.completion_tokens
+            tokens = self.chat.meter.prompt_tokens + self.chat.meter.completion_tokens
             parts.append(f"{self.chat.calls} calls, {self.chat.replayed} replayed, {tokens:,} tokens")
         if self._total and 0 < self._done < self._total:
             parts.append(f"{(self._total - self._done) / rate:.0f} s left")

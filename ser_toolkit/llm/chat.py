@@ -12,10 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from ..errors import RecordError
 from ..schema import canonical_json
+
+if TYPE_CHECKING:
+    from .meter import UsageMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ class ChatModel(Protocol):
     `identity` names the endpoint (the set of base URLs, or the name that the recipe gives it) and enters the
     journal's key; `model` is the model's name; `vision` whether image parts may be sent; `context_tokens`
     the longest prompt plus completion of one request, `None` where unknown; `languages` what it can write,
-    empty where unknown.
+    empty where unknown; `meter` what its calls have cost so far.
     """
 
     identity: str
@@ -126,6 +129,7 @@ class ChatModel(Protocol):
     vision: bool
     context_tokens: int | None
     languages: frozenset[str]
+    meter: UsageMeter
 
     async def complete(self, request: Request) -> Reply:
         """Answer once. Raises RecordError (this request) or RemoteError (every request)."""

@@ -33,8 +33,7 @@ class JournaledChat:
         self.concurrency = min(concurrency, getattr(inner, "max_concurrency", concurrency))
         self.calls = 0
         self.replayed = 0
-        self.prompt_tokens = 0
-        self.completion_tokens = 0
+        self.meter = inner.meter
         self._journal = journal
         self._slots = asyncio.Semaphore(self.concurrency)
         self._in_flight: dict[str, asyncio.Future[Reply]] = {}
@@ -74,8 +73,6 @@ class JournaledChat:
                     raise
                 reply = Reply(exc.reason, REFUSED)
         self.calls += 1
-        self.prompt_tokens += reply.usage.prompt_tokens
-        self.completion_tokens += reply.usage.completion_tokens
         return replace(reply, request_key=key)
 
     async def aclose(self) -> None:

@@ -6,12 +6,14 @@ from ser_toolkit.errors import RecordError
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.chat import Image, Message, Reply, Request
 from ser_toolkit.llm.journaled import JournaledChat
+from ser_toolkit.llm.meter import UsageMeter
 
 
 class Scripted:
     identity, model, vision, context_tokens, languages = "here", "m", False, None, frozenset()
 
     def __init__(self, *answers):
+        self.meter = UsageMeter()
         self.answers = list(answers)
         self.asked = []
 
