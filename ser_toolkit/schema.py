@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 Role = Literal["seeker", "supporter"]
 Lang = Literal["en", "zh"]
 Json = dict[str, JsonValue]
+RiskLevel = Literal["concern", "high", "imminent"]
+RiskCategory = Literal["self_harm", "abuse", "danger_to_others"]
 
 
 class Record(BaseModel):
@@ -64,6 +66,15 @@ class Media(Record):
     status: Literal["referenced", "ok", "no media"] = "referenced"
 
 
+class Risk(Record):
+    """The gravest crisis content of an utterance; `start` and `end` count characters of its `text`, as redacted."""
+
+    level: RiskLevel
+    category: RiskCategory
+    start: int
+    end: int
+
+
 class Turn(Record):
     """One utterance of one speaker.
 
@@ -84,6 +95,7 @@ class Turn(Record):
     origin: str = "corpus"
     start_s: float | None = None
     end_s: float | None = None
+    risk: Risk | None = None
     flags: tuple[str, ...] = ()
 
 
@@ -139,6 +151,7 @@ class Scenario(Record):
     speakers: tuple[Speaker, ...] = ()
     hidden_intention: str = ""
     opening: str = ""
+    risk: RiskLevel | None = None
     meta: Json = Field(default_factory=dict)
 
 
@@ -161,6 +174,7 @@ class Dialogue(Record):
     speakers: tuple[Speaker, ...] = ()
     scenario_id: str | None = None
     rewritten_from: str | None = None
+    risk: RiskLevel | None = None
     flags: tuple[str, ...] = ()
     meta: Json = Field(default_factory=dict)
 
@@ -262,9 +276,9 @@ class Failure(Record):
 
 def canonical_json(value: Any) -> bytes:
     """The one JSON spelling that hashes are taken over: sorted keys, no spaces, UTF-8."""
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode("utf-8", "surrogatepass")
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
 
 
 def content_id(prefix: str, value: Any) -> str:
