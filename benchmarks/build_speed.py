@@ -54,7 +54,7 @@ def main() -> None:
 def _run(runner: str, rows: int, concurrency: int, faults: dict[str, float]) -> dict[str, Any]:
     from tests.servers.openai_stand_in import StandIn
 
-    replies = f"{Path(__file__).with_name('replies.py')}:four_parts"
+    replies = f"{Path(__file__).parents[1] / 'tests' / 'servers' / 'ser_replies.py'}:build"
     cpu = 1 if (os.cpu_count() or 1) > 1 else None
     with StandIn(latency_s=LATENCY_S, faults=faults, reply=replies, cpu=cpu, keep_bodies=False) as server:
         command = [sys.executable, "-m", "benchmarks.build_speed", "--runner", runner, "--rows", str(rows)]
@@ -80,7 +80,6 @@ def _run(runner: str, rows: int, concurrency: int, faults: dict[str, float]) -> 
 async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     from pipelines.stages.reason import reason
 
-    from benchmarks.replies import mark_of
     from ser_toolkit.engine import run_stage
     from ser_toolkit.journal import Journal
     from ser_toolkit.llm.journaled import JournaledChat
@@ -89,6 +88,7 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     from ser_toolkit.recipe import Recipe
     from ser_toolkit.schema import Trace
     from ser_toolkit.store import TableWriter, read_table
+    from tests.servers.ser_replies import mark_of
 
     recipe = Recipe.model_validate(
         {
@@ -130,7 +130,7 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
 async def _aiohttp(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     import aiohttp
 
-    from benchmarks.replies import mark_of
+    from tests.servers.ser_replies import mark_of
 
     async def ask(session: aiohttp.ClientSession, n: int) -> bool:
         messages = _messages(n)
@@ -146,7 +146,7 @@ async def _aiohttp(url: str, rows: int, concurrency: int) -> dict[str, Any]:
 async def _openai(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     from openai import AsyncOpenAI
 
-    from benchmarks.replies import mark_of
+    from tests.servers.ser_replies import mark_of
 
     async with AsyncOpenAI(base_url=url, api_key="none") as client:
 
