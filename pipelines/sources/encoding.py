@@ -61,14 +61,15 @@ def open_utf8(path: Path, encoding: str | None) -> Opened:
     """
     with path.open("rb") as file:
         head = file.read(HEAD)
-    if not head.strip():
-        raise RecordError("unreadable", "the file is empty" if not head else "the file holds only white space")
     bom, marked = next(((bom, name) for bom, name in _BOMS if head.startswith(bom)), (b"", ""))
+    if not head[len(bom) :].strip():
+        raise RecordError("unreadable", "the file holds only white space" if head else "the file is empty")
     if encoding is None and not marked:
         _refuse_binary(head)
     name = encoding or marked or "utf-8"
     try:
         codec = codecs.lookup(name)
+        "".encode(name)  # refuses codecs that are none of text, such as base64
     except LookupError as exc:
         raise UsageError(f"no encoding is called {name!r}", "for example gb18030, windows-1252, utf-16-le") from exc
     if codec.name in ("utf-8", "utf-8-sig"):
@@ -131,7 +132,8 @@ def _refuse_binary(head: bytes) -> None:
 
 def _utf16(head: bytes) -> str | None:
     """utf-16-le or utf-16-be, where the bytes make nothing but English and Chinese text that way."""
-    if b"\0" not in head:
+    nuls = head.count(0)
+    if not nuls or (nuls < len(head) / 10 and _is_utf8(head)):
         return None
     for name in ("utf-16-le", "utf-16-be"):
         text = head[: len(head) & ~1].decode(name, "replace")
@@ -142,6 +144,14 @@ def _utf16(head: bytes) -> str | None:
         if usual >= 0.97 * len(text):
             return name
     return None
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _mark_bad(exc: UnicodeError) -> tuple[str, int]:
@@ -158,10 +168,8 @@ class _Recoded(io.RawIOBase):
 
     def __init__(self, raw: io.FileIO, codec: codecs.CodecInfo) -> None:
         super().__init__()
-        if codec.incrementaldecoder is None:
-            raise UsageError(f"{codec.name!r} is no text encoding", "for example gb18030, windows-1252, utf-16-le")
         self._raw = raw
-        self._decoder = codec.incrementaldecoder("ser_toolkit.mark_bad")
+        self._decoder = codecs.getincrementaldecoder(codec.name)("ser_toolkit.mark_bad")
         self._rest = b""
         self._done = False
 

@@ -52,7 +52,7 @@ def read_records(
             yield _failure(raw, fmt_name, "malformed", "nested too deeply")
         except ValidationError as exc:
             first = exc.errors()[0]
-            place = ".".join(map(str, first["loc"]))
+            place = ".".join(map(str, first["loc"][:4]))
             yield _failure(raw, fmt_name, "malformed", f"{place}: {first['msg']}")
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             # A record of a shape that nobody foresaw costs itself, not the run.
