@@ -16,12 +16,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from ser_toolkit.llm.open import open_model
-
 from ser_toolkit.engine import Stage, StageTotals, run_stage
 from ser_toolkit.errors import DataError, TooManyFailures, UsageError
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.journaled import JournaledChat
+from ser_toolkit.llm.open import open_model
 from ser_toolkit.progress import Progress
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe, SourceSpec, load_recipe
@@ -35,6 +34,7 @@ from .lineage import forget_build, lineage_of, save_build
 from .sources.base import ReadContext, SourceFormat
 from .stages.filter import filter_is_enforced, judge_dialogue
 from .stages.reason import reason
+from .stages.sample import keep_drawn
 from .stages.synthesize import synthesize
 from .withdrawing import withdrawn_ids
 
@@ -284,8 +284,11 @@ class _Build:
         return write_table(
             self.home.table("dialogues"),
             Dialogue,
-            (d for d in self._read_dialogues() if not enforced or d.id in kept),
+            (self._sampled(d) for d in self._read_dialogues() if not enforced or d.id in kept),
         )
+
+    def _sampled(self, dialogue: Dialogue) -> Dialogue:
+        return keep_drawn(dialogue, self.recipe) if self.recipe.sample.keep == "history" else dialogue
 
     def _fail(self, failure: Failure, failures: TableWriter[Failure], totals: StageTotals) -> None:
         if self.strict:
@@ -343,4 +346,3 @@ def _unless_seen(
         file=record.source.file,
         position=record.source.position,
     )
-

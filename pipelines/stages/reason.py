@@ -1,0 +1,289 @@
+"""Reason: for each drawn round, the history goes in and a four-part trace comes out (PEER, arXiv 2508.09521, section 3).
+
+A model writes all four parts in one reply ("whole"), or, where it is small, a part a call ("each"): then the labels
+are chosen under a JSON schema and put into words by code, so that the structure never depends on the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ser_toolkit.engine import failure_of
+from ser_toolkit.errors import RecordError
+from ser_toolkit.history import estimate_tokens, fit_turns, render_history
+from ser_toolkit.llm.chat import ChatModel, Reply, Request, usable
+from ser_toolkit.llm.structured import ASK_AGAIN, ask_json
+from ser_toolkit.prompting import Prompt, Prompts
+from ser_toolkit.reasoning import TITLES, parse_trace, render_trace
+from ser_toolkit.reasoning_labels import Labels, read_labels
+from ser_toolkit.reasoning_parse import headings
+from ser_toolkit.recipe import Recipe
+from ser_toolkit.schema import Dialogue, Failure, Lang, Step, Trace, Turn
+from ser_toolkit.seeds import derive_seed
+from ser_toolkit.taxonomy import EMOTIONS, INTENSITIES, SENTIMENTS, STAGE_OF, STAGES, STRATEGIES, ZH
+
+from .sample import Round, drawn_rounds
+
+STAGE = "reason"
+PART_TOKENS = 160
+"""Completion limit of one part where each part is a call of its own."""
+PROMPT_MARGIN = 64
+"""Tokens left for a chat template's own markup."""
+
+
+async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Trace | Failure]:
+    """The traces of a dialogue's drawn rounds, in order; a round whose replies cannot be used is a Failure."""
+    write = _write_each if _is_each(recipe, chat) else _write_whole
+
+    async def one(round_: Round) -> Trace | Failure:
+        task = _Task(dialogue, round_, chat, recipe, prompts)
+        try:
+            return await write(task)
+        except RecordError as exc:
+            return failure_of(exc, STAGE, task.trace_id)
+
+    return list(await asyncio.gather(*(one(r) for r in drawn_rounds(dialogue, recipe))))
+
+
+def _is_each(recipe: Recipe, chat: ChatModel) -> bool:
+    return recipe.reason.parts == "each" or (recipe.reason.parts == "auto" and recipe.llm.model == "embedded")
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One round to be reasoned about."""
+
+    dialogue: Dialogue
+    round: Round
+    chat: ChatModel
+    recipe: Recipe
+    prompts: Prompts
+
+    @property
+    def trace_id(self) -> str:
+        return f"{self.dialogue.id}-r{self.round.number}"
+
+    @property
+    def lang(self) -> Lang:
+        return self.dialogue.lang
+
+    def prompt(self, task: str) -> Prompt:
+        return self.prompts.get(task, self.lang)
+
+    def history(self, reply_tokens: int, frame: int) -> tuple[Sequence[Turn], int]:
+        """The turns that fit the model's context beside `frame` tokens of instructions, and where they start."""
+        turns = self.dialogue.turns[: self.round.target]
+        if self.chat.context_tokens is None:
+            return turns, 0
+        start = fit_turns(turns, self.chat.context_tokens - reply_tokens - frame - PROMPT_MARGIN, self.lang)
+        return turns[start:], start
+
+    def request(self, prompt: Prompt, max_tokens: int, **values: str) -> Request:
+        llm = self.recipe.llm
+        return Request(
+            prompt.render(**values),
+            temperature=llm.temperature,
+            top_p=llm.top_p,
+            max_tokens=max_tokens,
+            seed=derive_seed(self.recipe.seed, self.trace_id, prompt.task),
+            stage=STAGE,
+            record_id=self.dialogue.id,
+        )
+
+    def trace(
+        self,
+        texts: Sequence[str],
+        reply: str,
+        labels: Labels,
+        *,
+        start: int,
+        label: str,
+        titles: Sequence[str] | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Trace:
+        """The finished record; raises RecordError where its text would not parse back."""
+        render_trace(texts, reply, self.lang)
+        titles = titles or TITLES[self.lang]
+        one, two, three = (Step(number=n, title=titles[n - 1], text=texts[n - 1]) for n in (1, 2, 3))
+        turns = self.dialogue.turns[start : self.round.target]
+        return Trace(
+            id=self.trace_id,
+            dialogue_id=self.dialogue.id,
+            root_id=self.dialogue.root_id,
+            lang=self.lang,
+            round=self.round.number,
+            target=self.round.target,
+            history_start=start,
+            steps=(one, two, three),
+            reply=reply,
+            reference=self.round.reference,
+            stage=labels.stage,
+            strategy=labels.strategy,
+            sentiment=labels.sentiment,
+            intensity=labels.intensity,
+            emotions=labels.emotions,
+            saw="cues" if any(t.cues for t in turns if t.speaker == "seeker") else "text",
+            model=self.chat.model,
+            prompt=label,
+            notes=notes,
+        )
+
+
+async def _write_whole(task: _Task) -> Trace:
+    prompt = task.prompt("reason_whole")
+    words = {**_words(task.lang), "situation": task.dialogue.situation}
+    limit = task.recipe.llm.max_tokens
+    frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", **words))
+    turns, start = task.history(limit, frame)
+    request = task.request(prompt, limit, history=render_history(turns, task.lang), **words)
+    try:
+        return _read_whole(task, await task.chat.complete(request), start, prompt)
+    except RecordError as exc:
+        if exc.kind not in {*ASK_AGAIN, "format"}:
+            raise
+    return _read_whole(task, await task.chat.complete(request.again()), start, prompt)
+
+
+def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
+    parsed = parse_trace(usable(reply).text)
+    one, two, three = parsed.steps
+    if one is None or two is None or three is None or parsed.reply is None:
+        raise RecordError("format", "; ".join(parsed.problems), text=reply.text, request_key=reply.request_key)
+    titles = [found or usual for found, usual in zip(parsed.titles, TITLES[task.lang], strict=True)]
+    try:
+        return task.trace(
+            (one, two, three),
+            parsed.reply,
+            read_labels((one, two, three), task.lang),
+            start=start,
+            label=prompt.label,
+            titles=titles,
+            notes=parsed.problems,
+        )
+    except RecordError as exc:
+        exc.text, exc.request_key = reply.text, reply.request_key
+        raise
+
+
+async def _write_each(task: _Task) -> Trace:
+    names = ("reason_step1", "reason_step2", "reason_step3", "reason_reply")
+    frame = max(estimate_tokens(m.text) for n in names for m in _frame(task.prompt(n)))
+    turns, start = task.history(PART_TOKENS, frame)
+    history = render_history(turns, task.lang)
+    problem = await _text(task, "reason_step1", history)
+    state = await _choose(task, "reason_step2", STATE, history)
+    emotions = tuple(dict.fromkeys(state["emotions"]))
+    felt = _listed(emotions, task.lang)
+    choice = await _choose(task, "reason_step3", CHOICE, history, emotions=felt)
+    strategy = choice["strategy"]
+    shown = _in(strategy, task.lang)
+    reply = await _text(task, "reason_reply", history, emotions=felt, strategy=shown)
+    labels = Labels(STAGE_OF[strategy], strategy, state["sentiment"], state["intensity"], emotions)
+    return task.trace(
+        _in_words(problem, state, choice, labels, task.lang),
+        reply,
+        labels,
+        start=start,
+        label="+".join(task.prompt(n).label for n in names),
+    )
+
+
+async def _text(task: _Task, name: str, history: str, **values: str) -> str:
+    """One part as prose on one line; asked once more where the reply was cut or empty."""
+    request = replace(task.request(task.prompt(name), PART_TOKENS, history=history, **values), stop=("\n",))
+    try:
+        return _line(usable(await task.chat.complete(request)))
+    except RecordError as exc:
+        if exc.kind not in ASK_AGAIN:
+            raise
+    return _line(usable(await task.chat.complete(request.again())))
+
+
+def _line(reply: Reply) -> str:
+    """The reply on one line, without a heading or a speaker's name before it."""
+    text = " ".join(reply.text.split())
+    first = next(iter(headings(text)), None)
+    if first is not None and first.start == 0:
+        text = text[first.content :].strip()
+    for name in ("Supporter:", "Seeker:", "支持者：", "求助者："):
+        text = text.removeprefix(name).strip()
+    text = text.strip('"“”').strip()
+    if not text:
+        raise RecordError("empty_reply", "the reply has no text", text=reply.text, request_key=reply.request_key)
+    return text
+
+
+async def _choose(task: _Task, name: str, schema: dict[str, Any], history: str, **values: str) -> dict[str, Any]:
+    value, _ = await ask_json(
+        task.chat, task.request(task.prompt(name), PART_TOKENS, history=history, **values), schema
+    )
+    return value
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+BECAUSE = {"type": "string", "minLength": 1, "maxLength": 240}
+STATE = _object(
+    sentiment={"enum": list(SENTIMENTS)},
+    intensity={"enum": list(INTENSITIES)},
+    emotions={"type": "array", "items": {"enum": list(EMOTIONS)}, "minItems": 1, "maxItems": 2},
+    because=BECAUSE,
+)
+"""What step 2 is chosen under."""
+CHOICE = _object(strategy={"enum": list(STRATEGIES)}, because=BECAUSE)
+"""What step 3 is chosen under."""
+
+
+def _in_words(
+    problem: str, state: dict[str, Any], choice: dict[str, Any], labels: Labels, lang: Lang
+) -> tuple[str, str, str]:
+    """The three steps as text: the labels put into words by code, the model's reasons as it gave them."""
+    stage, strategy = _in(labels.stage or "", lang), _in(labels.strategy or "", lang)
+    sentiment, intensity = _in(labels.sentiment or "", lang), _in(labels.intensity or "", lang)
+    felt = _listed(labels.emotions, lang)
+    why, reason_ = (" ".join(x["because"].split()) for x in (state, choice))
+    if lang == "zh":
+        return (
+            f"{problem} 支持阶段：{stage}。",
+            f"情感倾向：{sentiment}。强度：{intensity}。情绪：{felt}。{why}",
+            f"策略：{strategy}。{reason_}",
+        )
+    return (
+        f"{problem} Stage of support: {stage}.",
+        f"Sentiment: {sentiment}. Intensity: {intensity}. Emotions: {felt}. {why}",
+        f"Strategy: {strategy}. {reason_}",
+    )
+
+
+def _words(lang: Lang) -> dict[str, str]:
+    """The taxonomy's words, for a prompt."""
+    return {
+        "stages": _listed(tuple(STAGES), lang),
+        "strategies": _listed(STRATEGIES, lang),
+        "sentiments": _listed(SENTIMENTS, lang),
+        "intensities": _listed(INTENSITIES, lang),
+        "emotions": _listed(EMOTIONS, lang),
+    }
+
+
+def _listed(words: Sequence[str], lang: Lang) -> str:
+    return ("、" if lang == "zh" else ", ").join(_in(w, lang) for w in words)
+
+
+def _in(word: str, lang: Lang) -> str:
+    return ZH[word] if lang == "zh" and word in ZH else word
+
+
+def _frame(prompt: Prompt) -> Sequence[Any]:
+    """The prompt without its history, with room for the longest words."""
+    return prompt.render(**dict.fromkeys(prompt.variables, "Progressive Questioning, Anxiety"))
