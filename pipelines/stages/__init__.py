@@ -1,1 +1,1 @@
-"""The stages of `ser build`: each one async function of one record that knows nothing of files, retries or concurrency."""
+"""The stages of `ser build`: each one async function of one record, which knows nothing of files or concurrency."""

@@ -1,4 +1,4 @@
-"""Reason: for each drawn round, the history goes in and a four-part trace comes out (PEER, arXiv 2508.09521, section 3).
+"""Reason: for each drawn round, a history goes in and a four-part trace comes out (PEER, arXiv 2508.09521, section 3).
 
 A model writes all four parts in one reply ("whole"), or, where it is small, a part a call ("each"): then the labels
 are chosen under a JSON schema and put into words by code, so that the structure never depends on the model.

@@ -21,8 +21,8 @@ from ser_toolkit.seeds import derive_seed
 class Round:
     """A seeker's block of turns and the supporter's block that answers it.
 
-    `number` counts from 1; `start` is the index of the block's first seeker turn, `target` that of the supporter's first
-    turn, `end` one past the supporter's last; `reference` is what the supporter said.
+    `number` counts from 1; `start` is the index of the block's first seeker turn, `target` that of the supporter's
+    first turn, `end` one past the supporter's last; `reference` is what the supporter said.
     """
 
     number: int
@@ -33,7 +33,7 @@ class Round:
 
 
 def rounds_of(dialogue: Dialogue) -> list[Round]:
-    """The rounds of a dialogue. A supporter's opening answers nobody, and a last seeker's block has no reply: no rounds."""
+    """The rounds of a dialogue. A supporter's opening answers nobody and a last seeker's block has no reply: no rounds."""
     rounds: list[Round] = []
     index, start = 0, None
     for speaker, block in groupby(dialogue.turns, key=lambda t: t.speaker):
@@ -65,7 +65,7 @@ def draw_rounds(n_rounds: int, n_draw: int, seed: int) -> list[int]:
 
 
 def drawn_rounds(dialogue: Dialogue, recipe: Recipe) -> list[Round]:
-    """The rounds of this dialogue that are reasoned about. The draw hangs on the recipe's seed and the dialogue's id."""
+    """The rounds that are reasoned about. The draw hangs on the recipe's seed and the dialogue's id."""
     rounds = rounds_of(dialogue)
     seed = derive_seed(recipe.seed, dialogue.id, "sample")
     return [rounds[n - 1] for n in draw_rounds(len(rounds), recipe.sample.rounds, seed)]
