@@ -22,6 +22,7 @@ from .releases.rows import CONFIGS
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
 
 _TOKEN_HINT = "set HF_TOKEN to a token that may write there (or run `hf auth login`)"
 
@@ -143,12 +144,12 @@ def _open_repository(api: HfApi, repo_id: str, public: bool) -> str:
 
 
 def _refuse_other_content(api: HfApi, repo_id: str, tag: str, release: Release) -> None:
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub.errors import RemoteEntryNotFoundError
 
     try:
         file = Path(api.hf_hub_download(repo_id, MANIFEST, repo_type="dataset", revision=tag))
         content = read_manifest(file.parent)["content_hash"]
-    except (EntryNotFoundError, DataError):
+    except (RemoteEntryNotFoundError, DataError):
         content = None
     if content != release.manifest["content_hash"]:
         raise UsageError(
@@ -186,16 +187,30 @@ def _hub_errors(repo_id: str) -> Iterator[None]:
 
     try:
         yield
+    except RuntimeError as exc:  # huggingface_hub wraps what stops the upload of a large file in one
+        if isinstance(exc.__cause__, errors.HfHubHTTPError):
+            raise _answered(repo_id, exc.__cause__) from exc
+        if isinstance(exc.__cause__, HTTPError):
+            raise _unreachable(repo_id, exc.__cause__) from exc
+        raise
     except errors.HFValidationError as exc:
         raise UsageError(f"{repo_id}: {exc}", "it has the form owner/name") from exc
     except errors.HfHubHTTPError as exc:
-        status = exc.response.status_code
-        said = f": {exc.server_message}" if exc.server_message else ""
-        raise RemoteError(f"the Hub answered {status} for {repo_id}{said}", _advice(status)) from exc
+        raise _answered(repo_id, exc) from exc
     except errors.OfflineModeIsEnabled as exc:
         raise RemoteError("the Hub cannot be asked: HF_HUB_OFFLINE is set", "unset it and run the same again") from exc
     except (HTTPError, errors.RevisionResolutionError, errors.LocalEntryNotFoundError, ConnectionError) as exc:
-        raise RemoteError(f"the Hub cannot be reached for {repo_id}: {exc}", _advice(503)) from exc
+        raise _unreachable(repo_id, exc) from exc
+
+
+def _answered(repo_id: str, exc: HfHubHTTPError) -> RemoteError:
+    status = exc.response.status_code
+    said = f": {exc.server_message}" if exc.server_message else ""
+    return RemoteError(f"the Hub answered {status} for {repo_id}{said}", _advice(status))
+
+
+def _unreachable(repo_id: str, exc: Exception) -> RemoteError:
+    return RemoteError(f"the Hub cannot be reached for {repo_id}: {exc}", _advice(503))
 
 
 def _advice(status: int) -> str:

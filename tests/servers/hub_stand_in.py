@@ -90,6 +90,8 @@ class HubStandIn:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._server.server_port}"
+        # Another host by name, as the Hub's is: a client keeps the Hub's headers, not those of its CDN.
+        self.cdn = f"http://localhost:{self._server.server_port}/cdn"
 
     def __enter__(self) -> HubStandIn:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -333,7 +335,7 @@ def resolve(hub: HubStandIn, user: str | None, args: list[str], query: Any, body
     common = {"X-Repo-Commit": oid, "Accept-Ranges": "bytes"}
     if blob.is_lfs:
         linked = {"X-Linked-Etag": f'"{blob.etag}"', "X-Linked-Size": str(len(blob.data))}
-        return Answer({}, 302, {**common, **linked, "Location": f"{hub.url}/cdn/{blob.sha256}"})
+        return Answer({}, 302, {**common, **linked, "Location": f"{hub.cdn}/{blob.sha256}"})
     return _bytes(blob, common, headers)
 
 
