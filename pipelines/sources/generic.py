@@ -63,7 +63,7 @@ def _dialogue(raw: Raw, name: str, labels: LabelMap, context: ReadContext) -> Di
     collected = Collected(spec.roles, labels)
     if isinstance(record, Joined):
         own_id, fields = record["id"], _collect_rows(record["turns"], spec.columns, collected)
-        shape = "row a turn"
+        shape = "row a turn" if own_id else "objects"
     else:
         key = turns_key(record, spec.columns)
         if key is None:

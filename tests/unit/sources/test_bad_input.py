@@ -403,14 +403,12 @@ import json, resource, sys
 from pathlib import Path
 from pipelines.sources.base import ReadContext
 from pipelines.sources.generic import JSON
-from pipelines.sources.reading import json_records
 from ser_toolkit.recipe import SourceSpec
 from ser_toolkit.schema import Failure
 list(JSON.read(Path(sys.argv[2]), ReadContext(SourceSpec(format="json"))))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-read = JSON.read if sys.argv[3] == "format" else json_records
 good = bad = 0
-for record in read(Path(sys.argv[1]), ReadContext(SourceSpec(format="json"))):
+for record in JSON.read(Path(sys.argv[1]), ReadContext(SourceSpec(format="json"))):
     bad += isinstance(record, Failure)
     good += not isinstance(record, Failure)
 print(json.dumps([good, bad, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before]))
@@ -438,7 +436,7 @@ def test_a_100_mb_line_is_read_in_bounded_memory(tmp_path: Path, case: str) -> N
             file.write('"}\n' + lines("b"))
     assert big.stat().st_size > 100 << 20
     run = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(big), str(small), "format"],
+        [sys.executable, "-c", MEASURE, str(big), str(small)],
         capture_output=True,
         text=True,
         cwd=Path(__file__).parents[3],
