@@ -97,11 +97,13 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
         }
     )
     expected: dict[str, str] = {}
+    clock = _Clock()
 
     class Watched(JournaledChat):
         """Notes what was asked, so that each trace can be checked against its own request."""
 
         async def complete(self, request: Any) -> Any:
+            clock.start()
             expected[request.record_id] = mark_of([{"role": m.role, "content": m.text} for m in request.messages])
             return await super().complete(request)
 
@@ -116,7 +118,6 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
                 if isinstance(row, Trace):
                     table.append(row)
 
-        clock = _Clock()
         await run_stage("reason", dialogues, lambda d: reason(d, chat, recipe, prompts), emit, concurrency=concurrency)
         journal.flush()
         table.finish()
@@ -168,6 +169,7 @@ async def _pool(rows: int, concurrency: int, ask: Any) -> dict[str, Any]:
             right += is_right
 
     clock = _Clock()
+    clock.start()
     await asyncio.gather(*(work() for _ in range(concurrency)))
     return {**clock.stop(), "right": right}
 
@@ -176,12 +178,18 @@ RUNNERS = {"ours": _ours, "aiohttp": _aiohttp, "openai": _openai}
 
 
 class _Clock:
+    """Wall and CPU time from the first `start` on."""
+
     def __init__(self) -> None:
-        self.wall, self.cpu = time.perf_counter(), time.process_time()
+        self.wall: float | None = None
+
+    def start(self) -> None:
+        if self.wall is None:
+            self.wall, self.cpu = time.perf_counter(), time.process_time()
 
     def stop(self) -> dict[str, Any]:
         return {
-            "seconds": round(time.perf_counter() - self.wall, 3),
+            "seconds": round(time.perf_counter() - (self.wall or 0.0), 3),
             "cpu": time.process_time() - self.cpu,
             "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
         }

@@ -30,6 +30,8 @@ from .sample import Round, drawn_rounds
 STAGE = "reason"
 PART_TOKENS = 160
 """Completion limit of one part where each part is a call of its own."""
+LONGEST = "Progressive Questioning, Anticipation"
+"""Stands for the labels that a part's prompt names, when its length is estimated."""
 PROMPT_MARGIN = 64
 """Tokens left for a chat template's own markup."""
 
@@ -73,11 +75,12 @@ class _Task:
     def prompt(self, task: str) -> Prompt:
         return self.prompts.get(task, self.lang)
 
-    def history(self, reply_tokens: int, frame: int) -> tuple[Sequence[Turn], int]:
-        """The turns that fit the model's context beside `frame` tokens of instructions, and where they start."""
+    def history(self, reply_tokens: int, *prompts: Prompt, **values: str) -> tuple[Sequence[Turn], int]:
+        """The turns that fit the model's context beside the longest of the prompts, and where they start."""
         turns = self.dialogue.turns[: self.round.target]
         if self.chat.context_tokens is None:
             return turns, 0
+        frame = max(sum(estimate_tokens(m.text) for m in p.render(history="", **values)) for p in prompts)
         start = fit_turns(turns, self.chat.context_tokens - reply_tokens - frame - PROMPT_MARGIN, self.lang)
         return turns[start:], start
 
@@ -136,8 +139,7 @@ async def _write_whole(task: _Task) -> Trace:
     prompt = task.prompt("reason_whole")
     words = {**_words(task.lang), "situation": task.dialogue.situation}
     limit = task.recipe.llm.max_tokens
-    frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", **words))
-    turns, start = task.history(limit, frame)
+    turns, start = task.history(limit, prompt, **words)
     request = task.request(prompt, limit, history=render_history(turns, task.lang), **words)
     try:
         return _read_whole(task, await task.chat.complete(request), start, prompt)
@@ -170,8 +172,7 @@ def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
 
 async def _write_each(task: _Task) -> Trace:
     names = ("reason_step1", "reason_step2", "reason_step3", "reason_reply")
-    frame = max(estimate_tokens(m.text) for n in names for m in _frame(task.prompt(n)))
-    turns, start = task.history(PART_TOKENS, frame)
+    turns, start = task.history(PART_TOKENS, *map(task.prompt, names), emotions=LONGEST, strategy=LONGEST)
     history = render_history(turns, task.lang)
     problem = await _text(task, "reason_step1", history)
     state = await _choose(task, "reason_step2", STATE, history)
@@ -282,8 +283,3 @@ def _listed(words: Sequence[str], lang: Lang) -> str:
 
 def _in(word: str, lang: Lang) -> str:
     return ZH[word] if lang == "zh" and word in ZH else word
-
-
-def _frame(prompt: Prompt) -> Sequence[Any]:
-    """The prompt without its history, with room for the longest words."""
-    return prompt.render(**dict.fromkeys(prompt.variables, "Progressive Questioning, Anxiety"))
