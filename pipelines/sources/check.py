@@ -87,6 +87,9 @@ def render_report(report: CheckReport) -> str:
     ]
     lines += _listing("shapes of the turns", report.shapes.items())
     for kind, counts in report.labels.items():
+        if kind == "problems":  # SER has no words for them
+            lines += _listing(kind, ((word, entry.count) for word, entry in counts.items()))
+            continue
         mapped = sum(entry.ser is not None for entry in counts.values())
         rows = ((f"{word} -> {entry.ser or 'no SER word'}", entry.count) for word, entry in counts.items())
         lines += _listing(f"{kind}: {mapped} of {len(counts)} have a SER word", rows)

@@ -180,7 +180,11 @@ class _Recoded(io.RawIOBase):
         while not self._rest and not self._done:
             chunk = self._raw.read(HEAD)
             self._done = not chunk
-            self._rest = self._decoder.decode(chunk, final=self._done).encode("utf-8", "surrogateescape")
+            try:
+                text = self._decoder.decode(chunk, final=self._done)
+            except UnicodeError as exc:  # utf-16 and utf-32 insist on a byte-order mark
+                raise RecordError("unreadable", f"not readable in the encoding that the recipe names: {exc}") from exc
+            self._rest = text.encode("utf-8", "surrogateescape")
         part = self._rest[: len(buffer)]
         self._rest = self._rest[len(buffer) :]
         buffer[: len(part)] = part

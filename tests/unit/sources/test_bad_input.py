@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipelines.sources import reading
 from pipelines.sources.base import Imported, ReadContext, SourceFormat
@@ -382,6 +384,35 @@ def test_a_nul_in_a_csv_is_removed(tmp_path: Path) -> None:
     (found,) = read(CSV, tmp_path / "a.csv", HEAD + f"1,seeker,he\0llo {'x' * 200}\n1,supporter,y\n")
     assert isinstance(found, Dialogue)
     assert found.turns[0].flags == ("control_chars_removed",)
+
+
+# Anything
+
+
+BLOCKS = st.sampled_from(
+    [
+        *(dump(dialogue("a")).encode(), dump([dialogue("b")]).encode(), HEAD.encode(), b"1,seeker,x\n1,supporter,y\n"),
+        *(b'"', b"\\", b"{", b"]", b",", b"\n", b"\0", b"\xff\xfe", b"\x92", "很难过".encode(), "很难过".encode("gbk")),
+    ]
+)
+
+
+@pytest.mark.parametrize("format", [JSON, CSV, PARQUET, ESCONV, MESSAGES], ids=lambda f: f.name)
+@given(
+    blocks=st.lists(BLOCKS | st.binary(max_size=20), max_size=8), encoding=st.sampled_from([None, "gb18030", "utf-16"])
+)
+@settings(deadline=None)
+def test_any_bytes_are_records_failures_or_a_usage_error(
+    tmp_path_factory: pytest.TempPathFactory, format: SourceFormat, blocks: list[bytes], encoding: str | None
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "a"
+    try:
+        found = read(format, path, b"".join(blocks), encoding=encoding)
+    except UsageError as error:
+        assert "no column" in error.message
+        return
+    for record in found:
+        assert type(record).model_validate_json(record.model_dump_json()) == record
 
 
 # Sizes

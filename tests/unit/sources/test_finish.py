@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sources.base import Imported, ReadContext
@@ -204,6 +204,7 @@ def test_a_clean_text_is_never_mended(clean: str) -> None:
     assert repair_mojibake(clean) == clean
 
 
+@settings(deadline=None)
 @given(
     st.text(
         st.characters(codec="utf-8", categories=("Lo", "So", "Po", "Pd", "Pi", "Pf")) | st.sampled_from("我很 abc‍😀\n")
@@ -214,6 +215,7 @@ def test_chinese_and_emoji_of_any_kind_pass_untouched(text: str) -> None:
     assert repair_mojibake(han) == han
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_cleaning_is_done_once(text: str) -> None:
     once = clean_text(text, repair=False)
@@ -303,6 +305,7 @@ TURNS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(TURNS)
 def test_merging_loses_no_label_cue_medium_or_word(turns: list[Turn]) -> None:
     merged = merge_neighbours(turns)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sources import splitting
@@ -107,6 +107,7 @@ def test_csv_rows_may_span_lines_and_keep_their_blank_ones(tmp_path: Path) -> No
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=12)
 
 
+@settings(deadline=None)
 @given(rows=st.lists(st.tuples(CELLS, CELLS.filter(bool)), min_size=1, max_size=6))
 def test_what_a_csv_writer_writes_is_read_back(tmp_path_factory: pytest.TempPathFactory, rows: list[Any]) -> None:
     out = io.StringIO()
@@ -125,6 +126,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(
     items=st.lists(JSON, max_size=5), chunk=st.integers(1, 40), spaces=st.sampled_from([None, 1]), ascii=st.booleans()
 )
@@ -144,6 +146,7 @@ def test_a_list_is_cut_into_its_elements_wherever_chunks_end(
 TOKENS = [b"{", b"}", b"[", b"]", b'"', b"\\", b",", b"a", b" ", b"\n"]
 
 
+@settings(deadline=None)
 @given(
     data=st.lists(st.sampled_from(TOKENS)).map(b"".join),
     chunk=st.integers(1, 7),

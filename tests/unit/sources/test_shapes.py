@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sources.shapes import turns_of
@@ -78,6 +78,7 @@ ANY = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(ANY)
 def test_anything_is_turns_or_a_record_error(content: Any) -> None:
     try:
