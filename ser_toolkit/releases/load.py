@@ -53,7 +53,7 @@ class Release:
         return whole if split is None else whole.drop("split")
 
     def to_pandas(self, config: str = "traces", split: str | None = None) -> pandas.DataFrame:
-        """The same as `frame`, for pandas; lists stay lists."""
+        """The same as `frame`, for pandas; a list in a cell comes as a NumPy array."""
         return self.frame(config, split).to_pandas()
 
     def dataset(self, config: str = "traces") -> datasets.DatasetDict:

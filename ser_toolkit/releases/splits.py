@@ -39,7 +39,8 @@ _MIN_OPENING = 8  # letters that an opening must have beside its greeting; a Chi
 _GREETINGS = re.compile(
     r"\b(?:hi|hello|hey|hiya|there|good (?:morning|afternoon|evening|day)"
     r"|nice to meet you|how (?:are|r) (?:you|u)(?: doing)?(?: today)?|how is it going"
-    r"|i(?:['’]?m| am) (?:good|fine|ok|okay)|thanks|thank you|yes|ok|okay)\b"
+    r"|i(?:['’]?m| am) (?:good|fine|ok|okay)"
+    r"|(?:fine|good|great|well|not bad)?\W*(?:and|what about|how about) you(?:rself)?|thanks|thank you|yes|ok|okay)\b"
     r"|你好|您好|嗨|哈喽|哈啰|早上好|下午好|晚上好|在吗|老师|医生|谢谢"
 )
 

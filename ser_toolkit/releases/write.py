@@ -11,22 +11,22 @@ import re
 import shutil
 import sqlite3
 import tempfile
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ser_toolkit.errors import DataError, RecordError, UsageError
+from ser_toolkit.errors import DataError, UsageError
 from ser_toolkit.schema import Dialogue, Json, Trace
 from ser_toolkit.store import sync
 from ser_toolkit.workspace import writing
 
+from .admission import left_out_copies, survey, withdraw
 from .card import write_card
 from .manifest import (
     MANIFEST,
@@ -37,9 +37,8 @@ from .manifest import (
     read_manifest,
     write_manifest,
 )
-from .prompting import PROMPT_VERSION
-from .rows import CONFIGS, Config, Row, photos, trace_row
-from .splits import SPLITS, Assignment, Ratios, assign_splits
+from .rows import CONFIGS, Config, Row
+from .splits import SPLITS, Ratios, assign_splits
 from .staging import Staging
 
 FIRST_VERSION = "0.1.0"
@@ -129,13 +128,13 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
     try:
         staging.add_dialogues(inputs.dialogues)
         staging.add_traces(inputs.traces)
-        withdrawn, left_out = _withdraw(staging, inputs.withdrawn)
+        withdrawn, left_out = withdraw(staging, inputs.withdrawn)
         assignment = assign_splits((d for d in staging.all_dialogues() if d.id not in withdrawn), inputs.ratios)
         if not assignment.splits:
             raise DataError("there is no dialogue to release", "`ser build` makes some; see its failures and verdicts")
         staging.set_splits(assignment.splits)
-        left_out += _left_out_copies(staging, assignment)
-        unfit, counts = _survey(staging, inputs)
+        left_out += left_out_copies(staging, assignment)
+        unfit, counts = survey(staging, inputs.withdrawn, inputs.media is not None)
         staging.leave_out_traces(t["id"] for t in unfit)
         left_out += unfit
         media = inputs.media if counts.pop("with_images") else None
@@ -176,89 +175,6 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
         "verdicts": dict(inputs.verdicts),
         "lineage": inputs.lineage,
     }
-
-
-def _withdraw(staging: Staging, ids: frozenset[str]) -> tuple[set[str], list[Row]]:
-    """The dialogues that are withdrawn or descend from one that is; and the list of what stays out for it."""
-    gone = set(ids)
-    found: list[str] = []
-    if ids:
-        family = [(d.id, {d.id, d.root_id, d.rewritten_from, d.scenario_id}) for d in staging.all_dialogues()]
-        before = -1
-        while len(gone) != before:  # a rewrite of a rewrite follows its parent
-            before = len(gone)
-            gone |= {id for id, kin in family if kin & gone}
-        found = [id for id, _ in family if id in gone]
-    return gone, [_out(id, "dialogue", "withdrawn", traces=staging.traces_of(id)) for id in found]
-
-
-def _left_out_copies(staging: Staging, assignment: Assignment) -> list[Row]:
-    return [
-        _out(
-            c.id, "dialogue", f"{', '.join(c.reasons)}: a copy is in {c.like_split}",
-            split=c.split, like=c.like, traces=staging.traces_of(c.id),
-        )
-        for c in assignment.copies
-    ]  # fmt: skip
-
-
-def _out(id: str, kind: str, reason: str, **more: object) -> Row:
-    return {"id": id, "kind": kind, "reason": reason, **more}
-
-
-def _survey(staging: Staging, inputs: ReleaseInput) -> tuple[list[Row], dict[str, Any]]:
-    """One look at every record: the traces that cannot be released and why, and the manifest's counts."""
-    unfit = [_out(id, "trace", "its dialogue is not in the tables") for id in staging.orphans()]
-    sources: dict[tuple[str, str], Counter[str]] = {}
-    languages: Counter[str] = Counter()
-    writers: Counter[tuple[str, str]] = Counter()
-    totals: Counter[str] = Counter()
-    for dialogue in chain.from_iterable(map(staging.dialogues, SPLITS)):
-        key = (dialogue.source.format, dialogue.source.licence)
-        sources.setdefault(key, Counter())["dialogues"] += 1
-        languages[dialogue.lang] += 1
-        totals["turns"] += len(dialogue.turns)
-        totals["synthetic_turns"] += sum(t.origin.startswith("model") for t in dialogue.turns)
-        totals["synthetic_dialogues"] += any(t.origin.startswith("model") for t in dialogue.turns)
-        totals["supporter_first"] += dialogue.is_supporter_first
-    for dialogue, trace in chain.from_iterable(map(staging.rounds, SPLITS)):
-        problem = "withdrawn" if trace.id in inputs.withdrawn else _problem(dialogue, trace)
-        if problem:
-            unfit.append(_out(trace.id, "trace", problem))
-            continue
-        sources[dialogue.source.format, dialogue.source.licence]["traces"] += 1
-        writers[trace.model, trace.prompt] += 1
-        totals["openings_added"] += dialogue.turns[trace.history_start].speaker == "supporter"
-        totals["with_images"] += inputs.media is not None and bool(photos(dialogue, trace))
-    return unfit, {
-        "with_images": totals.pop("with_images", 0),
-        "sources": [
-            {"format": f, "licence": licence, "dialogues": n["dialogues"], "traces": n["traces"]}
-            for (f, licence), n in sorted(sources.items())
-        ],
-        "languages": dict(sorted(languages.items())),
-        "written_by": [
-            {"model": model, "prompt": prompt, "traces": n} for (model, prompt), n in sorted(writers.items())
-        ],
-        "policy_prompt": PROMPT_VERSION,
-        "totals": {
-            k: totals[k]
-            for k in ("turns", "synthetic_turns", "synthetic_dialogues", "supporter_first", "openings_added")
-        },
-    }
-
-
-def _problem(dialogue: Dialogue, trace: Trace) -> str | None:
-    """Why a trace cannot stand in a release, or None."""
-    if not trace.history_start < trace.target < len(dialogue.turns):
-        return f"its target, turn {trace.target}, does not lie in its dialogue"
-    if dialogue.turns[trace.target].speaker != "supporter" or dialogue.turns[trace.target - 1].speaker != "seeker":
-        return f"its target, turn {trace.target}, is not a supporter's answer to the seeker"
-    try:
-        trace_row(dialogue, trace)
-    except RecordError as exc:
-        return exc.reason
-    return None
 
 
 def _write_split(file: Path, config: Config, with_images: bool, rows: Iterator[Row], content: ContentHash) -> int:

@@ -76,7 +76,7 @@ WORDS = (
 )  # fmt: skip
 
 
-def crowd(count: int, **kwargs: str) -> list[Dialogue]:
+def crowd(count: int) -> list[Dialogue]:
     """Unlike dialogues: each opening is a different draw of words, none a near duplicate of another."""
     made = []
     for n in range(count):
@@ -84,9 +84,7 @@ def crowd(count: int, **kwargs: str) -> list[Dialogue]:
         a, b, c, d = (WORDS[x % len(WORDS)] + str(digest[i + 8] % 90) for i, x in enumerate(digest[:4]))
         opening = f"My {a} and the {b} are too much for me, case {n}."
         made.append(
-            dialogue(
-                f"d{n:03}", opening, REPLIES[n % 3], f"Mostly the {c}, and {d} too.", REPLIES[(n + 1) % 3], **kwargs
-            )
+            dialogue(f"d{n:03}", opening, REPLIES[n % 3], f"Mostly the {c}, and {d} too.", REPLIES[(n + 1) % 3])
         )
     return made
 

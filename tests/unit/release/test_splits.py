@@ -58,10 +58,13 @@ def test_a_greeting_alone_ties_nothing_together():
         dialogue("a", "Hi!", "Hello, how are you?", "Hello, I'm fine. My exam went badly.", "Oh no."),
         dialogue("b", "Hi!", "Hello, how are you?", "My landlord threw me out.", "Oh no."),
         dialogue("c", "hello there, how are you doing today?", "Fine.", "My brother is ill.", "Oh no."),
+        dialogue("f", "Fine, what about you?", "Fine.", "I sleep badly these days.", "Oh no."),
+        dialogue("g", "I'm good, and you?", "Fine.", "My thesis is going nowhere.", "Oh no."),
+        dialogue("h", "Fine, what about you?", "Fine.", "Nobody calls me any more.", "Oh no."),
         dialogue("d", "你好", "你好，请讲。", "我最近总是睡不着。", "多久了？", lang="zh"),
         dialogue("e", "你好", "你好，请讲。", "男朋友和我分手了。", "一定很难过。", lang="zh"),
     ]
-    assert assign_splits(greeted, RATIOS).report.groups == 5
+    assert assign_splits(greeted, RATIOS).report.groups == 8
 
 
 def test_a_greeting_before_the_same_words_changes_nothing():
