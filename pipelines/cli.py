@@ -54,15 +54,15 @@ def run(argv: list[str], *, debug: bool = False) -> int:
     try:
         return int(app(argv, standalone_mode=True, prog_name="ser") or 0)
     except SystemExit as exc:
-        return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+        if code == INTERRUPTED:  # typer turns Ctrl-C into this exit
+            _tell("interrupted: what was paid for is kept; the same command goes on from there")
+        return code
     except SerError as exc:
         if debug:
             raise
         _tell(f"error: {exc.message}", exc.hint)
         return exc.exit_code
-    except KeyboardInterrupt:
-        _tell("interrupted: what was paid for is kept; the same command goes on from there")
-        return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
         return 0
