@@ -79,7 +79,6 @@ def _run(runner: str, rows: int, concurrency: int, faults: dict[str, float]) -> 
 
 async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     from pipelines.stages.reason import reason
-
     from ser_toolkit.engine import run_stage
     from ser_toolkit.journal import Journal
     from ser_toolkit.llm.journaled import JournaledChat

@@ -55,7 +55,7 @@ class ExportResult:
         ]
         if self.machinery_only:
             steps.append(
-                "  use a real one  ser build --model openai:MODEL --set llm.base_url=URL   (this one only tests the machinery)"
+                "  a real model    ser build --model openai:MODEL --set llm.base_url=URL  (this one only tests the machinery)"
             )
         return "\n".join(["next:", *steps])
 

@@ -28,25 +28,25 @@ class Section(BaseModel):
 class Prices(Section):
     """US dollars per million tokens, for the cost total."""
 
-    prompt: float = Field(0.0, ge=0)
-    completion: float = Field(0.0, ge=0)
+    prompt: float = Field(default=0.0, ge=0)
+    completion: float = Field(default=0.0, ge=0)
 
 
 class Llm(Section):
     """The model that judges, reasons and plays the seeker."""
 
-    model: str = Field("embedded", description="embedded[:PATH.gguf], openai:MODEL or vllm:MODEL")
-    base_url: tuple[str, ...] = Field((), description="one or more OpenAI-compatible base URLs, balanced by load")
-    identity: str | None = Field(None, description="names the endpoint in the journal's keys; default: its URLs")
-    api_key_env: str = Field("OPENAI_API_KEY", description="the environment variable that holds the key")
-    concurrency: int = Field(32, ge=1, le=4096, description="calls under way at once (embedded: its slots)")
-    temperature: float = Field(0.7, ge=0, le=2)
-    top_p: float = Field(1.0, gt=0, le=1)
-    max_tokens: int = Field(1024, ge=1, description="completion limit of one call, tokens")
-    context_tokens: int | None = Field(None, ge=256, description="prompt + completion limit, where it must be told")
-    vision: Literal["auto", "true", "false"] = Field("auto", description="whether images may be sent")
-    timeout_s: float = Field(180.0, gt=0, description="seconds for one whole reply")
-    max_retries: int = Field(6, ge=0, description="tries after the first, for 429, 5xx, time-outs, cut bodies")
+    model: str = Field(default="embedded", description="embedded[:PATH.gguf], openai:MODEL or vllm:MODEL")
+    base_url: tuple[str, ...] = Field(default=(), description="OpenAI-compatible base URLs, balanced by load")
+    identity: str | None = Field(default=None, description="the endpoint's name in the journal's keys")
+    api_key_env: str = Field(default="OPENAI_API_KEY", description="the environment variable that holds the key")
+    concurrency: int = Field(default=32, ge=1, le=4096, description="calls under way at once (embedded: its slots)")
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=1024, ge=1, description="completion limit of one call, tokens")
+    context_tokens: int | None = Field(default=None, ge=256, description="prompt + completion, if it must be told")
+    vision: Literal["auto", "true", "false"] = Field(default="auto", description="whether images may be sent")
+    timeout_s: float = Field(default=180.0, gt=0, description="seconds for one whole reply")
+    max_retries: int = Field(default=6, ge=0, description="tries after the first, for 429, 5xx, time-outs, cut bodies")
     prices: Prices | None = None
 
     @field_validator("base_url", mode="before")
@@ -72,46 +72,46 @@ class SourceSpec(Section):
 
     format: str
     path: str = ""
-    limit: int | None = Field(None, ge=1, description="records to take, at most")
-    licence: str | None = Field(None, description="overrides the licence that the format's corpus is known by")
-    lang: Literal["en", "zh"] | None = Field(None, description="default: told from the text")
+    limit: int | None = Field(default=None, ge=1, description="records to take, at most")
+    licence: str | None = Field(default=None, description="overrides the licence that the format's corpus is known by")
+    lang: Literal["en", "zh"] | None = Field(default=None, description="default: told from the text")
     columns: dict[str, str] = Field(
         default_factory=dict, description="our field -> the file's column (generic formats)"
     )
     roles: dict[str, Literal["seeker", "supporter"]] = Field(default_factory=dict, description="speaker labels")
-    neighbours: Literal["keep", "merge"] = Field("keep", description="neighbouring turns of one speaker")
-    role_tags: Literal["quarantine", "split"] = Field("quarantine", description="role tags inside a turn")
-    encoding: str | None = Field(None, description="the file's encoding, where it is not UTF-8")
-    repair_text: bool = Field(True, description="mend mis-decoded punctuation; the raw text is kept")
+    neighbours: Literal["keep", "merge"] = Field(default="keep", description="neighbouring turns of one speaker")
+    role_tags: Literal["quarantine", "split"] = Field(default="quarantine", description="role tags inside a turn")
+    encoding: str | None = Field(default=None, description="the file's encoding, where it is not UTF-8")
+    repair_text: bool = Field(default=True, description="mend mis-decoded punctuation; the raw text is kept")
 
 
 class Filter(Section):
     """The three checks of a judge on each dialogue (PEER section 3)."""
 
     enabled: bool = True
-    enforce: bool | None = Field(None, description="drop what fails; unset: yes, but no for the embedded model")
+    enforce: bool | None = Field(default=None, description="drop what fails; unset: yes, but no for the embedded model")
 
 
 class Sample(Section):
     """Sparse Gaussian sampling of rounds (PEER section 3)."""
 
-    rounds: int = Field(3, ge=1, description="N_s, rounds drawn per dialogue (the paper leaves it open)")
+    rounds: int = Field(default=3, ge=1, description="N_s, rounds drawn per dialogue (the paper leaves it open)")
     keep: Literal["target", "history"] = Field(
-        "target", description="drawn rounds are the targets, or also the only history kept"
+        default="target", description="drawn rounds are the targets, or also the only history kept"
     )
 
 
 class Synthesize(Section):
     """Turn-by-turn play of a scenario by a simulated seeker and a supporter."""
 
-    max_rounds: int = Field(6, ge=1, description="seeker-supporter exchanges, at most")
+    max_rounds: int = Field(default=6, ge=1, description="seeker-supporter exchanges, at most")
 
 
 class Reason(Section):
     """Writing the four-part trace."""
 
     parts: Literal["auto", "whole", "each"] = Field(
-        "auto", description="one call for all four parts, or a call each; auto: each on the embedded model"
+        default="auto", description="one call for all four parts, or a call each; auto: each on the embedded model"
     )
 
 
@@ -132,15 +132,15 @@ class Failures(Section):
     """How much may fail."""
 
     max_share: float = Field(
-        0.1, ge=0, le=1, description="share of records that may fail before the run ends with code 7"
+        default=0.1, ge=0, le=1, description="share of records that may fail before the run ends with code 7"
     )
 
 
 class Recipe(Section):
     """All of ser.yaml."""
 
-    name: str = Field("ser", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="the release's name")
-    seed: int = Field(0, ge=0)
+    name: str = Field(default="ser", pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", description="the release's name")
+    seed: int = Field(default=0, ge=0)
     sources: tuple[SourceSpec, ...] = ()
     llm: Llm = Llm()
     filter: Filter = Filter()

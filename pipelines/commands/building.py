@@ -20,7 +20,7 @@ def build(
         typer.Option(
             "--source",
             metavar="FORMAT:PATH",
-            help="What to read (see `ser sources`). Repeatable. Default: the recipe's; without any, the bundled seeds.",
+            help="What to read; repeatable. Default: the recipe's sources, else the bundled seeds.",
         ),
     ] = None,
     limit: Annotated[

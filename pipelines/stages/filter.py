@@ -40,8 +40,8 @@ def filter_is_enforced(recipe: Recipe) -> bool:
 async def judge_dialogue(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Verdict]:
     """The judge's verdict, one call. Raises RecordError where no usable answer came, after one more try.
 
-    A dialogue longer than the model's context is judged by its last turns, and the reason says so. A judge that says yes
-    and names faults all the same contradicts itself: the faults count.
+    A dialogue longer than the model's context is judged by its last turns, and the reason says so. A judge that says
+    yes and names faults all the same contradicts itself: the faults count.
     """
     prompt = prompts.get("filter", dialogue.lang)
     turns, cut = dialogue.turns, 0

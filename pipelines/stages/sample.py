@@ -33,7 +33,7 @@ class Round:
 
 
 def rounds_of(dialogue: Dialogue) -> list[Round]:
-    """The rounds of a dialogue. A supporter's opening answers nobody and a last seeker's block has no reply: no rounds."""
+    """The rounds of a dialogue; a supporter's opening, and a last seeker's block without reply, make none."""
     rounds: list[Round] = []
     index, start = 0, None
     for speaker, block in groupby(dialogue.turns, key=lambda t: t.speaker):

@@ -27,7 +27,12 @@ def llm(model_server: StandIn) -> dict[str, Any]:
     return {"model": "openai:stand-in", "sets": [f"llm.base_url={model_server.base_url}"]}
 
 
-WORDS = ["brother", "evening", "kitchen", "letter", "winter", "window", "garden", "teacher", "station", "promise", "silence", "doctor", "market", "river", "mother", "argue", "forget", "borrow", "carry", "listen", "whisper", "worry", "hurry", "stumble", "gather", "answer", "wonder", "refuse", "borrowed", "broken", "distant", "heavy", "empty", "bitter", "gentle", "hollow", "narrow", "quiet", "sudden", "tired", "ashamed", "lonely", "restless", "stubborn", "careful", "afraid", "again", "always", "barely", "never", "outside", "together", "yesterday", "without", "because", "although", "until", "perhaps", "nobody", "everything", "somewhere"]
+TEXT = """
+brother evening kitchen letter winter window garden teacher station promise silence doctor market river mother argue
+forget borrow carry listen whisper worry hurry stumble gather answer wonder refuse broken distant heavy empty bitter
+gentle hollow narrow quiet sudden tired ashamed lonely restless stubborn careful afraid again always barely never
+outside together yesterday without because although until perhaps nobody everything somewhere
+"""
 
 
 def write_dialogues(path: Path, count: int, *, rounds: int = 3, first: int = 0) -> Path:
@@ -37,7 +42,7 @@ def write_dialogues(path: Path, count: int, *, rounds: int = 3, first: int = 0) 
             messages = []
             for r in range(rounds):
                 for role in ("user", "assistant"):
-                    words = random.Random(f"{n} {r} {role}").choices(WORDS, k=16)
+                    words = random.Random(f"{n} {r} {role}").choices(TEXT.split(), k=16)
                     messages.append({"role": role, "content": f"{' '.join(words)}, day {n}, part {r}."})
             file.write(json.dumps({"id": f"d{n}", "messages": messages}) + "\n")
     return path

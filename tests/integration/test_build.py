@@ -106,11 +106,12 @@ def test_an_enforced_filter_drops_and_says_so(tmp_path, model_server):
     source = write_dialogues(tmp_path / "in.jsonl", 10)
     replies = tmp_path / "replies.py"
     replies.write_text(
-        "import json, sys\nsys.path.insert(0, %r)\nfrom tests.servers.ser_replies import build as good\n"
+        f"import json, sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from tests.servers.ser_replies import build as good\n"
         "def reply(body):\n"
         "    if 'day 4' in str(body['messages']) and body.get('response_format'):\n"
         "        return json.dumps({'verdict': False, 'failed': ['incoherent'], 'reason': 'no sense'})\n"
-        "    return good(body)\n" % str(Path(__file__).parents[2])
+        "    return good(body)\n"
     )
     from tests.servers.openai_stand_in import StandIn
 

@@ -38,5 +38,5 @@ def test_a_file_where_the_folder_should_be(tmp_path):
 
 
 def test_a_read_only_place(tmp_path):
-    with pytest.raises(DataError, match="cannot be written to|No such file"), Workspace(Path("/proc/ser")).locked():
+    with pytest.raises(DataError, match=r"cannot be written to|No such file"), Workspace(Path("/proc/ser")).locked():
         pass
