@@ -55,7 +55,7 @@ class ExportResult:
         ]
         if self.machinery_only:
             steps.append(
-                "  a real model    ser build --model openai:MODEL --set llm.base_url=URL  (this one only tests the machinery)"
+                "  a real model    ser build --model openai:MODEL --set llm.base_url=URL  (this one tests machinery)"
             )
         return "\n".join(["next:", *steps])
 

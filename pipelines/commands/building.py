@@ -43,7 +43,8 @@ def build(
 ) -> None:
     """Make a SER release from dialogues or scenarios.
 
-    Imports (and synthesizes from scenarios), filters, samples rounds, writes reasoning traces, exports. The same command again goes on where the last one stopped: no call that was paid for is made twice.
+    Imports (and synthesizes from scenarios), filters, samples rounds, writes reasoning traces, exports. The same
+    command again goes on where the last one stopped: no call that was paid for is made twice.
     """
     from ser_toolkit.errors import UsageError
 
