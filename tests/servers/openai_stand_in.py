@@ -34,7 +34,7 @@ from urllib.request import Request, urlopen
 import orjson
 from aiohttp import web
 
-WORDS = [
+WORDS = (
     "heavy",
     "quiet",
     "night",
@@ -43,15 +43,12 @@ WORDS = [
     "talk",
     "rest",
     "hope",
-    "long",
     "week",
     "alone",
-    "family",
     "sleep",
-    "worry",
     "slowly",
     "together",
-]
+)
 KEPT_BODIES = 20_000
 REFUSALS = {
     "response_format": ("response_format", "this server has no 'response_format'", "invalid_request_error"),
