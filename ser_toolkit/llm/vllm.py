@@ -1,8 +1,8 @@
 """vLLM's asynchronous engine inside this process, for a machine with a GPU (extra `vllm`).
 
 Written against vLLM 0.30 by its source: the engine's own renderer turns messages and images into a prompt with the
-model's chat template, `SamplingParams` and `StructuredOutputsParams` say the rest. The mapping is tested everywhere; the
-engine itself has not run yet: its contract tests wait for a machine with vllm and a GPU.
+model's chat template, `SamplingParams` and `StructuredOutputsParams` say the rest. The mapping is tested everywhere;
+the engine itself has not run yet: its contract tests wait for a machine with vllm and a GPU.
 """
 
 # The extra is absent where the types are checked.
@@ -28,7 +28,7 @@ class VllmChat:
 
     def __init__(self, model: str, settings: Llm) -> None:
         try:
-            from vllm import AsyncEngineArgs
+            from vllm.engine.arg_utils import AsyncEngineArgs
             from vllm.v1.engine.async_llm import AsyncLLM
         except ImportError as exc:
             raise UsageError(f"vllm:{model}: vllm is not installed", "pip install 'ser-toolkit[vllm]'") from exc

@@ -59,13 +59,21 @@ REFUSALS = {
 
 
 def hash_reply(body: Mapping[str, Any]) -> str:
-    """The text for `body`: the same for the same model, messages and sampling; JSON where a schema is asked for."""
-    asked = {k: body.get(k) for k in ("model", "messages", "temperature", "top_p", "seed", "stop")}
+    """The text for `body`: the same for the same model, messages, temperature and seed.
+
+    It obeys: JSON where a schema is asked for (as a parameter or in words), one of the choices where those are.
+    """
+    asked = {k: body.get(k) for k in ("model", "messages", "temperature", "seed")}
     digest = hashlib.sha256(orjson.dumps(asked, option=orjson.OPT_SORT_KEYS)).digest()
     draw = random.Random(digest)
     form = body.get("response_format")
     if isinstance(form, dict) and form.get("type") == "json_schema":
         return orjson.dumps(instance(form["json_schema"]["schema"], draw)).decode()
+    asked_last = str(body["messages"][-1]["content"]).rpartition("Answer with ")[2]
+    if asked_last.startswith("one JSON value"):
+        return orjson.dumps(instance(orjson.loads(asked_last.partition("\n")[2]), draw)).decode()
+    if asked_last.startswith("exactly one of these"):
+        return draw.choice(asked_last.partition(": ")[2].split(" | "))
     return " ".join(draw.choices(WORDS, k=12)) + f" [{digest.hex()[:12]}]"
 
 
