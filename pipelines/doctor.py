@@ -116,16 +116,16 @@ def _model(llm: Llm) -> Check:
 
 
 def _embedded(llm: Llm) -> Check:
-    from ser_toolkit.llm.embedded_files import cached_model
+    from ser_toolkit.llm.embedded_files import MODEL_FILE, cache_folder
 
     own = llm.model.partition(":")[2]
     if own:
         there = Path(own).is_file()
         return Check("model", "ok" if there else "broken", own, "" if there else "give the path of a GGUF file")
-    file = cached_model()
-    if file is None:
+    file = cache_folder() / MODEL_FILE
+    if not file.exists():
         return Check("model", "ok", "embedded: fetched at the first build (98 MB), then kept", "")
-    return Check("model", "ok", f"embedded: {file.name} in the cache")
+    return Check("model", "ok", f"embedded: {MODEL_FILE} in the cache")
 
 
 def _endpoint(llm: Llm) -> Check:

@@ -37,8 +37,13 @@ PROMPT_MARGIN = 64
 
 
 async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Trace | Failure]:
-    """The traces of a dialogue's drawn rounds, in order; a round whose replies cannot be used is a Failure."""
-    write = _write_each if _is_each(recipe, chat) else _write_whole
+    """The traces of a dialogue's drawn rounds, in order; a round whose replies cannot be used is a Failure.
+
+    Rounds are asked all at once, but one after the other where each part is a call of its own: a small local model
+    then reads each turn of the dialogue once, since every call begins as the one before it did.
+    """
+    is_each = recipe.reason.parts == "each" or (recipe.reason.parts == "auto" and recipe.llm.model == "embedded")
+    write = _write_each if is_each else _write_whole
 
     async def one(round_: Round) -> Trace | Failure:
         task = _Task(dialogue, round_, chat, recipe, prompts)
@@ -47,11 +52,10 @@ async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: P
         except RecordError as exc:
             return failure_of(exc, STAGE, task.trace_id)
 
-    return list(await asyncio.gather(*(one(r) for r in drawn_rounds(dialogue, recipe))))
-
-
-def _is_each(recipe: Recipe, chat: ChatModel) -> bool:
-    return recipe.reason.parts == "each" or (recipe.reason.parts == "auto" and recipe.llm.model == "embedded")
+    rounds = drawn_rounds(dialogue, recipe)
+    if is_each:
+        return [await one(r) for r in rounds]
+    return list(await asyncio.gather(*(one(r) for r in rounds)))
 
 
 @dataclass(frozen=True, slots=True)
