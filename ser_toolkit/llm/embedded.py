@@ -119,7 +119,7 @@ def start(file: Path, slots: int, slot_tokens: int) -> Any:
 def _library() -> Any:
     """xllamacpp, its OpenMP told on loading that threads which wait shall sleep.
 
-    By default they spin: on two busy cores four requests took 78 s and more, sleeping 17 s, at the same CPU as one thread.
+    By default they spin: on two cores that others use too, four requests took over 78 s, and 17 s when asleep.
     """
     own = "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ
     if not own:
