@@ -237,7 +237,7 @@ def _object(**properties: Any) -> dict[str, Any]:
     }
 
 
-BECAUSE = {"type": "string", "minLength": 1, "maxLength": 240}
+BECAUSE = {"type": "string", "minLength": 20, "maxLength": 240}
 STATE = _object(
     sentiment={"enum": list(SENTIMENTS)},
     intensity={"enum": list(INTENSITIES)},
