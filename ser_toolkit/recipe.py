@@ -128,6 +128,14 @@ class Split(Section):
         return value
 
 
+class Protect(Section):
+    """What is private is replaced before anything else; crisis content is marked."""
+
+    enabled: bool = True
+    imitate_crisis: bool = Field(False, description="supporters' replies in a crisis are learnt from, too")
+    locale: str | None = Field(None, description="whose helplines a reply may name, as en-US or CN; unset: none")
+
+
 class Failures(Section):
     """How much may fail."""
 
@@ -148,6 +156,7 @@ class Recipe(Section):
     synthesize: Synthesize = Synthesize()
     reason: Reason = Reason()
     split: Split = Split()
+    protect: Protect = Protect()
     failures: Failures = Failures()
 
 

@@ -1,0 +1,234 @@
+"""What is private leaves a record, and what tells of a crisis is marked, before any model, journal or table sees it.
+
+All texts of one record go through one Redactor, so a person has one placeholder throughout. `raw` (a source's text before it
+was mended) is redacted too; where it does not show the same finds as the text, so that something may have stayed in it, it is
+dropped and the turn flagged "raw_dropped". The text of a Failure that cannot be read as text (escapes, broken bytes, a cut
+number) is dropped: file and position stay. May import: ser_toolkit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ser_toolkit.protection.crisis import CrisisSpan, find_crisis, highest
+from ser_toolkit.protection.redact import Redactor
+from ser_toolkit.protection.spans import PLACEHOLDER, Kind
+from ser_toolkit.recipe import Protect
+from ser_toolkit.schema import Cue, Dialogue, Failure, Json, Label, Lang, Risk, RiskLevel, Scenario, Speaker, Turn
+
+R = TypeVar("R", Dialogue, Scenario, Failure)
+
+_HAN = re.compile(r"[\u3400-\u9fff]")
+_UNREADABLE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|[\ufffd\ud800-\udfff\x00-\x08]")
+_KINDS_OF_KEYS: dict[str, Kind] = {
+    **dict.fromkeys(("name", "full_name", "fullname", "first_name", "last_name", "surname", "nickname", "姓名", "名字", "昵称", "player"), "name"),
+    **dict.fromkeys(("email", "e-mail", "mail", "邮箱"), "email"),
+    **dict.fromkeys(("phone", "telephone", "mobile", "tel", "电话", "手机", "手机号"), "phone"),
+    **dict.fromkeys(("address", "street", "地址", "住址"), "address"),
+    **dict.fromkeys(("username", "user_name", "handle", "wechat", "qq", "微信", "微信号"), "handle"),
+    **dict.fromkeys(("ssn", "passport", "id_card", "idcard", "身份证", "身份证号"), "id"),
+}  # fmt: skip
+"""Keys of free fields whose whole value is private, as far as it is text."""
+_PEOPLE_OF_NO_NAME = frozenset("seeker supporter user client patient npc player speaker listener unknown anonymous none 用户 来访者 求助者 匿名".split())
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectCounts:
+    """What was replaced (spans by kind; a turn's `raw` repeats its text and is not counted) and what was found."""
+
+    spans: Counter[str] = field(default_factory=Counter)
+    risk: Counter[str] = field(default_factory=Counter)
+    raw_dropped: int = 0
+    text_dropped: int = 0
+
+    def __add__(self, other: ProtectCounts) -> ProtectCounts:
+        return ProtectCounts(
+            self.spans + other.spans,
+            self.risk + other.risk,
+            self.raw_dropped + other.raw_dropped,
+            self.text_dropped + other.text_dropped,
+        )
+
+
+def protect(record: R, policy: Protect) -> tuple[R, ProtectCounts]:
+    """The record without what is private, with crisis levels, and what that came to; no original text is kept.
+
+    `risk` of the counts: one record of that highest level. With `policy.enabled` off the record comes back as it is.
+    """
+    if not policy.enabled:
+        return record, ProtectCounts()
+    if isinstance(record, Failure):
+        return _protect_failure(record)
+    swap = _Swap(record)
+    if isinstance(record, Scenario):
+        return _protect_scenario(record, swap)
+    return _protect_dialogue(record, swap)
+
+
+def supporter_may_be_imitated(dialogue: Dialogue, policy: Protect) -> bool:
+    """Whether a model may learn to answer as this dialogue's supporter does: not in a crisis, unless the recipe says so."""
+    return policy.imitate_crisis or dialogue.risk is None
+
+
+def _protect_dialogue(record: Dialogue, swap: _Swap) -> tuple[Any, ProtectCounts]:
+    turns = tuple(_protect_turn(t, swap, record.lang) for t in record.turns)
+    rest = {
+        "situation": swap(record.situation),
+        "problem": swap(record.problem),
+        "emotion": _label(record.emotion, swap) if record.emotion else None,
+        "speakers": tuple(_speaker(s, swap) for s in record.speakers),
+        "meta": swap.json(record.meta),
+    }
+    # A supporter that asks about suicide tells that it may be there, no more.
+    levels: list[RiskLevel | None] = [
+        t.risk.level if t.speaker == "seeker" else "concern" for t in turns if t.risk
+    ] + [_level(rest["situation"], record.lang)]
+    risk = highest(levels)
+    dropped = sum("raw_dropped" in t.flags for t in turns)
+    made = record.model_copy(update={"turns": turns, "risk": risk, **rest})
+    return made, ProtectCounts(swap.counts, Counter([risk] if risk else []), dropped)
+
+
+def _protect_scenario(record: Scenario, swap: _Swap) -> tuple[Any, ProtectCounts]:
+    texts = {name: swap(getattr(record, name)) for name in _SCENARIO_TEXTS}
+    speakers = tuple(_speaker(s, swap) for s in record.speakers)
+    risk = highest(_level(text, record.lang) for text in (*texts.values(), *(s.persona for s in speakers)))
+    rest = {"speakers": speakers, "meta": swap.json(record.meta), "risk": risk}
+    emotion = _label(record.emotion, swap) if record.emotion else None
+    return record.model_copy(update={**texts, **rest, "emotion": emotion}), ProtectCounts(
+        swap.counts, Counter([risk] if risk else [])
+    )
+
+
+_SCENARIO_TEXTS = ("situation", "problem", "culture", "hidden_intention", "opening")
+
+
+def _protect_failure(record: Failure) -> tuple[Any, ProtectCounts]:
+    lang: Lang = "zh" if _HAN.search(record.text + record.reason) else "en"
+    redactor = Redactor(lang)
+    unreadable = bool(_UNREADABLE.search(record.text))
+    text, reason = redactor.redact_all(["" if unreadable else record.text, record.reason])
+    if _UNREADABLE.search(reason):
+        reason = f"{record.kind} (the reason quoted text that cannot be shown)"
+    risk = highest([record.risk if record.risk in ("concern", "high", "imminent") else None, _level(text, lang)])  # type: ignore[list-item]
+    made = record.model_copy(update={"text": text, "reason": reason, "risk": risk})
+    counts = Counter({str(k): n for k, n in redactor.counts.items()})
+    return made, ProtectCounts(counts, Counter([risk] if risk else []), text_dropped=int(unreadable))
+
+
+def _protect_turn(turn: Turn, swap: _Swap, lang: Lang) -> Turn:
+    text = swap(turn.text)
+    raw = None if turn.raw is None else swap.raw(turn.raw, text)
+    flags = list(turn.flags)
+    if text != turn.text:
+        flags.append("pii_redacted")
+    if turn.raw is not None and raw is None:
+        flags.append("raw_dropped")
+    risk = _gravest(find_crisis(text, lang))
+    change: dict[str, Any] = {}
+    if text != turn.text or raw != turn.raw:
+        change |= {"text": text, "raw": raw, "flags": tuple(flags)}
+    if risk is not None:
+        change["risk"] = risk
+    cues = tuple(_cue(c, swap) for c in turn.cues)
+    if cues != turn.cues:
+        change["cues"] = cues
+    labels = {name: tuple(_label(x, swap) for x in getattr(turn, name)) for name in ("strategies", "emotions")}
+    change |= {name: made for name, made in labels.items() if made != getattr(turn, name)}
+    return turn.model_copy(update=change) if change else turn
+
+
+def _gravest(found: list[CrisisSpan]) -> Risk | None:
+    level = highest(s.level for s in found)
+    span = next((s for s in found if s.level == level), None)
+    return span and Risk(level=span.level, category=span.category, start=span.start, end=span.end)
+
+
+def _level(text: str, lang: Lang) -> RiskLevel | None:
+    return highest(s.level for s in find_crisis(text, lang)) if text else None
+
+
+def _cue(cue: Cue, swap: _Swap) -> Cue:
+    text = swap(cue.text)
+    return cue if text == cue.text else cue.model_copy(update={"text": text})
+
+
+def _label(label: Label, swap: _Swap) -> Label:
+    original = swap(label.original) if label.corpus is None else label.original
+    return label if original == label.original else label.model_copy(update={"original": original})
+
+
+def _speaker(speaker: Speaker, swap: _Swap) -> Speaker:
+    return speaker.model_copy(update={"persona": swap(speaker.persona), "attributes": swap.json(speaker.attributes)})
+
+
+class _Swap:
+    """Each text of one record -> the same text redacted. Lives as long as the record is worked on."""
+
+    def __init__(self, record: Dialogue | Scenario) -> None:
+        self._redactor = Redactor(record.lang)
+        for key, value in _fields(record):
+            kind = _KINDS_OF_KEYS.get(key.lower())
+            if kind and value.strip() and value.strip().lower() not in _PEOPLE_OF_NO_NAME and len(value) <= 200:
+                self._redactor.know(value, kind)
+        texts = [*dict.fromkeys(t for t in _texts(record) if t)]
+        self._made = dict(zip(texts, self._redactor.redact_all(texts), strict=True))
+        self.counts: Counter[str] = Counter({str(k): n for k, n in self._redactor.counts.items()})
+
+    def __call__(self, text: str) -> str:
+        return self._made[text] if text else text
+
+    def json(self, tree: Json) -> Json:
+        return _map_strings(tree, self)
+
+    def raw(self, raw: str, text: str) -> str | None:
+        """`raw` redacted; `None` where a find of the redacted `text` is missing in it."""
+        made = self._redactor.redact_all([raw], count=False)[0]
+        shown, needed = Counter(PLACEHOLDER.findall(made)), Counter(PLACEHOLDER.findall(text))
+        return made if needed <= shown else None
+
+
+def _texts(record: Dialogue | Scenario) -> Iterator[str]:
+    """Every text of a record, the talk first, so that people are numbered as they appear there."""
+    if isinstance(record, Dialogue):
+        for turn in record.turns:
+            yield turn.text
+        for turn in record.turns:
+            yield from (c.text for c in turn.cues)
+            yield from (x.original for x in (*turn.strategies, *turn.emotions) if x.corpus is None)
+        yield from (record.situation, record.problem)
+    else:
+        yield from (getattr(record, name) for name in _SCENARIO_TEXTS)
+    if record.emotion and record.emotion.corpus is None:
+        yield record.emotion.original
+    yield from (s.persona for s in record.speakers)
+    yield from (value for _, value in _fields(record))
+
+
+def _fields(record: Dialogue | Scenario) -> Iterator[tuple[str, str]]:
+    """(key, text) of the free fields: speakers' attributes and `meta`."""
+    for tree in (*(s.attributes for s in record.speakers), record.meta):
+        yield from _strings("", tree)
+
+
+def _strings(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, dict):
+        for k, v in value.items():
+            yield from _strings(k, v)
+    elif isinstance(value, list):
+        for v in value:
+            yield from _strings(key, v)
+
+
+def _map_strings(value: Any, change: _Swap) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {k: _map_strings(v, change) for k, v in value.items()}
+    return [_map_strings(v, change) for v in value] if isinstance(value, list) else value

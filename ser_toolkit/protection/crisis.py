@@ -1,0 +1,159 @@
+"""Crisis content in a text, by span and level: self-harm, abuse, danger to others; direct and veiled, English and Chinese.
+
+The rules are data (`data/crisis_en.toml`, `data/crisis_zh.toml`), so that people who know crises can read and mend them; no
+clinician has reviewed them yet. A text is read thus: idioms are blotted out; each rule is tried; a find that
+is denied ("I'm not suicidal") is dropped, so is one that tells a story of others' making; one told as long past is lowered to
+"concern". Rules err towards finding: the precision is stated in `docs/protection.md`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
+
+from .tables import DATA
+
+LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
+"""From the least to the gravest: a worry, a wish or a plan or violence, now."""
+
+_WORD = re.compile(r"[a-z][a-z'-]*")
+_HAN = re.compile(r"[\u4e00-\u9fff]")
+_QUOTED = re.compile(r"[\"“「『《][^\"”」』》\n]{2,200}[\"”」』》]|(?<!\w)'[^'\n]{8,200}'(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class CrisisSpan:
+    """text[start:end] tells of a crisis. It holds no text."""
+
+    start: int
+    end: int
+    category: RiskCategory
+    level: RiskLevel
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    name: str
+    category: RiskCategory
+    level: RiskLevel
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """One language's rules. A text that holds none of `words` (in Chinese: characters) has no find."""
+
+    rules: tuple[_Rule, ...]
+    idioms: re.Pattern[str]
+    fiction: re.Pattern[str]
+    first_person: re.Pattern[str]
+    fiction_lifts: re.Pattern[str]
+    negation: re.Pattern[str]
+    negation_unless: re.Pattern[str]
+    history: re.Pattern[str]
+    words: frozenset[str]
+
+
+def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
+    """The crisis content of a text, in order, none overlapping; Chinese characters are read by the Chinese rules too."""
+    found = [*_find(text, "en")] if lang == "en" or not _HAN.search(text) else []
+    if _HAN.search(text):
+        found += _find(text, "zh")
+    return _gravest_first(found)
+
+
+def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
+    """The gravest of these levels; `None` where there is none."""
+    return max((level for level in levels if level), key=LEVELS.index, default=None)
+
+
+def _find(text: str, lang: Lang) -> Iterator[CrisisSpan]:
+    rules = _rules(lang)
+    plain = _plain(text)
+    seen = set(_WORD.findall(plain)) if lang == "en" else set(plain)
+    if seen.isdisjoint(rules.words):
+        return
+    view = rules.idioms.sub(lambda m: " " * len(m[0]), plain)
+    for rule in rules.rules:
+        for m in rule.pattern.finditer(view):
+            if m[0].strip() and not _is_denied(view, m, rules) and not _is_fiction(plain, m, rules):
+                level = "concern" if rule.level == "high" and rules.history.search(_sentence(plain, m)) else rule.level
+                yield CrisisSpan(m.start(), m.end(), rule.category, level, rule.name)
+
+
+def _plain(text: str) -> str:
+    """Small letters and straight apostrophes; as long as the text."""
+    lower = text.lower()
+    return (lower if len(lower) == len(text) else text).replace("’", "'").replace("\n", " ")
+
+
+def _is_denied(view: str, match: re.Match[str], rules: _Rules) -> bool:
+    before = re.split(r"[.!?;。！？；]|,\s*but\b|\bbut\b|，|但", view[: match.start()][-70:])[-1]
+    return bool(rules.negation.search(before)) and not rules.negation_unless.search(
+        before + view[match.start() : match.end()]
+    )
+
+
+def _is_fiction(plain: str, match: re.Match[str], rules: _Rules) -> bool:
+    """Whether a find is of a film, a book, a song, a game: what it quotes, or what its persons do."""
+    around = plain[max(0, match.start() - 160) : match.end() + 100]
+    if not rules.fiction.search(around):
+        return False
+    if any(q.start() < match.start() and match.end() < q.end() for q in _QUOTED.finditer(plain)):
+        return True
+    sentence = _sentence(plain, match)
+    if not rules.fiction.search(sentence) and not rules.fiction.search(
+        plain[max(0, match.start() - 160) : match.start()]
+    ):
+        return False
+    said = _QUOTED.sub("", match[0])
+    return not rules.first_person.search(said) and not rules.fiction_lifts.search(sentence)
+
+
+def _sentence(plain: str, match: re.Match[str]) -> str:
+    start = max((plain.rfind(c, 0, match.start()) for c in ".!?。！？"), default=-1) + 1
+    ends = [i for c in ".!?。！？" if (i := plain.find(c, match.end())) >= 0]
+    return plain[start : min(ends, default=len(plain))]
+
+
+def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
+    """Of finds that overlap, the gravest (then the longest) stays."""
+    kept: list[CrisisSpan] = []
+    for span in sorted(found, key=lambda s: (-LEVELS.index(s.level), s.start - s.end, s.start)):
+        if all(span.end <= k.start or k.end <= span.start for k in kept):
+            kept.append(span)
+    return sorted(kept, key=lambda s: s.start)
+
+
+@cache
+def _rules(lang: Lang) -> _Rules:
+    tree: dict[str, Any] = tomllib.loads((DATA / f"crisis_{lang}.toml").read_text(encoding="utf-8"))
+    parts: dict[str, str] = tree.get("parts", {})
+
+    def pattern(text: str) -> re.Pattern[str]:
+        lines = "|".join(f"(?:{line})" for line in text.splitlines() if line.strip())
+        while (filled := re.sub(r"<([a-z_]+)>", lambda m: parts[m[1]], lines)) != lines:
+            lines = filled
+        return re.compile(lines)
+
+    rules = tuple(_Rule(r["name"], r["category"], r["level"], pattern(r["patterns"])) for r in tree["rule"])
+    edge = r"\b" if lang == "en" else ""
+    fiction = "|".join(tree["fiction"]["words"].split())
+    return _Rules(
+        rules=rules,
+        idioms=pattern(tree["idioms"]["patterns"]),
+        fiction=re.compile(f"{edge}(?:{fiction}){edge}"),
+        first_person=re.compile(tree["fiction"]["first_person"]),
+        fiction_lifts=re.compile(tree["fiction"]["lifts"]),
+        negation=re.compile(tree["negation"]["before"]),
+        negation_unless=re.compile(tree["negation"]["unless"]),
+        history=re.compile(tree["history"]["words"]),
+        words=frozenset(tree["words"].split() if lang == "en" else tree["words"]),
+    )
