@@ -1,6 +1,6 @@
 """`ser build`: the order of the stages, and what stands between them.
 
-    import -> synthesize (scenarios only) -> filter -> sample and reason -> export
+    import and protect -> synthesize (scenarios only) -> filter -> sample and reason -> export
 
 Each stage reads tables and writes one; the engine runs it, the journal remembers its calls. Nothing here is resumed by
 bookkeeping of its own: a build that was stopped is run again from the start and replays what it has paid for.
@@ -33,6 +33,7 @@ from .exporting import ExportResult, export_tables
 from .lineage import forget_build, lineage_of, save_build
 from .sources.base import ReadContext, SourceFormat
 from .stages.filter import filter_is_enforced, judge_dialogue
+from .stages.protect import ProtectCounts, protect, supporter_may_be_imitated
 from .stages.reason import reason
 from .stages.sample import keep_drawn
 from .stages.synthesize import synthesize
@@ -120,6 +121,8 @@ class _Build:
     strict: bool
     kinds: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    protected: ProtectCounts = field(default_factory=ProtectCounts)
+    in_crisis: int = 0
 
     async def run(self, *, version: str | None, fresh: bool, retry_failures: bool) -> BuildResult:
         began = time.monotonic()
@@ -148,7 +151,8 @@ class _Build:
         finally:
             journal.close()
         failures.finish()
-        save_build(self.home, lineage_of(self.recipe, self.specs, formats, chat))
+        found = {"replaced": dict(self.protected.spans), "dialogues_by_risk": dict(self.protected.risk)}
+        save_build(self.home, lineage_of(self.recipe, self.specs, formats, chat, found))
         exported = export_tables(self.home, version)
         return BuildResult(
             export=exported,
@@ -165,7 +169,7 @@ class _Build:
         return [f.request_key for f in read_table(self.home.table("failures"), Failure) if f.request_key]
 
     def _import(self, formats: dict[str, SourceFormat], chat: JournaledChat, failures: TableWriter[Failure]) -> None:
-        """Read every source into the tables `imported` and `scenarios`."""
+        """Read every source into the tables `imported` and `scenarios`; what is private leaves each record first."""
         withdrawn = withdrawn_ids(self.home)
         seen: dict[str, str] = {}
         dialogues = TableWriter(self.home.table("imported"), Dialogue)
@@ -175,7 +179,8 @@ class _Build:
         try:
             for spec in self.specs:
                 for record in self._read(formats[spec.format], spec, chat):
-                    record = _unless_seen(record, seen, spec)
+                    record, found = protect(_unless_seen(record, seen, spec), self.recipe.protect)
+                    self.protected += found
                     totals.records += 1
                     if isinstance(record, Failure):
                         self._fail(record, failures, totals)
@@ -223,13 +228,15 @@ class _Build:
         kept = self._write_kept()
         await self._stage(
             "reason",
-            read_table(home.table("dialogues"), Dialogue),
+            (d for d in read_table(home.table("dialogues"), Dialogue) if self._may_be_imitated(d)),
             lambda d: reason(d, chat, recipe, prompts),
             TableWriter(home.table("traces"), Trace),
             failures,
             chat,
             total=kept,
         )
+        if self.in_crisis:
+            self.notes.append(f"{self.in_crisis} dialogues with crisis content have no traces (protect.imitate_crisis)")
         self._note_languages(chat)
 
     async def _stage(
@@ -286,6 +293,12 @@ class _Build:
             Dialogue,
             (self._sampled(d) for d in self._read_dialogues() if not enforced or d.id in kept),
         )
+
+    def _may_be_imitated(self, dialogue: Dialogue) -> bool:
+        """A dialogue with crisis content stays in the release, but nobody learns to answer as its supporter did."""
+        may = supporter_may_be_imitated(dialogue, self.recipe.protect)
+        self.in_crisis += not may
+        return may
 
     def _sampled(self, dialogue: Dialogue) -> Dialogue:
         return keep_drawn(dialogue, self.recipe) if self.recipe.sample.keep == "history" else dialogue

@@ -21,7 +21,11 @@ PACKAGES = ("ser-toolkit", "openai", "aiohttp", "xllamacpp", "vllm", "pyarrow", 
 
 
 def lineage_of(
-    recipe: Recipe, specs: Sequence[SourceSpec], formats: Mapping[str, SourceFormat], chat: JournaledChat
+    recipe: Recipe,
+    specs: Sequence[SourceSpec],
+    formats: Mapping[str, SourceFormat],
+    chat: JournaledChat,
+    protection: Mapping[str, Mapping[str, int]],
 ) -> dict[str, Any]:
     """The recipe as resolved, sources with licences, the model, package versions; no path, address or key."""
     tree = recipe.model_dump(mode="json")
@@ -40,6 +44,7 @@ def lineage_of(
             for s in specs
         ],
         "models": [{"model": chat.model, "endpoint": recipe.llm.identity or _anonymous(chat.identity)}],
+        "protection": protection,
         "packages": {p: v for p in PACKAGES if (v := _installed(p))},
     }
 

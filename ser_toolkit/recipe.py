@@ -132,8 +132,10 @@ class Protect(Section):
     """What is private is replaced before anything else; crisis content is marked."""
 
     enabled: bool = True
-    imitate_crisis: bool = Field(False, description="supporters' replies in a crisis are learnt from, too")
-    locale: str | None = Field(None, description="whose helplines a reply may name, as en-US or CN; unset: none")
+    imitate_crisis: bool = Field(default=False, description="supporters' replies in a crisis are learnt from, too")
+    locale: str | None = Field(
+        default=None, description="whose helplines a reply may name, as en-US or CN; unset: none"
+    )
 
 
 class Failures(Section):
