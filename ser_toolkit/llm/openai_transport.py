@@ -222,7 +222,7 @@ class Transport:
     def _pause(self, exc: _TryAgain, target: Target, tries: int) -> float:
         """Seconds: exponential with full jitter, or Retry-After where no other URL can take the call meanwhile."""
         if exc.after is not None and self._pick(avoid=target) is target:
-            return exc.after + random.uniform(0, 0.25)
+            return exc.after + random.uniform(0, 0.1)
         return random.uniform(0, min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S))
 
     def _given_up(self, exc: _TryAgain, target: Target, tries: int) -> Exception:

@@ -22,6 +22,9 @@ ASK_AGAIN = frozenset({"schema", "truncated", "empty_reply"})
 
 _FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
 _OPENING = re.compile(r"[{\[]")
+_BRACKET = re.compile(r"[][{}]")
+DEEPEST = 100
+"""Open brackets at once in what is searched and mended; a model stuck on one bracket would take minutes to read."""
 
 
 async def ask_json(chat: ChatModel, request: Request, schema: Mapping[str, Any]) -> tuple[Any, Reply]:
@@ -73,13 +76,15 @@ def _values(text: str) -> Iterator[Any]:
         return
     except (ValueError, RecursionError):
         pass
+    if _is_deep(text):
+        return
     found: list[Any] = []
     at = 0
     while (opening := _OPENING.search(text, at)) is not None:
         try:
             value, at = decoder.raw_decode(text, opening.start())
             found.append(value)
-        except (ValueError, RecursionError):
+        except ValueError:
             at = opening.end()
     yield from reversed(found)
 
@@ -89,16 +94,25 @@ def _repaired(text: str) -> Any:
     from json_repair import loads
 
     opening = _OPENING.search(text)
-    if opening is None:
+    if opening is None or _is_deep(text):
         return None
     body = text[opening.start() :]
     fences = [m.start() for m in _FENCE.finditer(body)]
     try:
         value = loads(body[: fences[-1]] if fences else body)
         json.dumps(value, allow_nan=False)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, dict | list) else None
+
+
+def _is_deep(text: str) -> bool:
+    depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth = depth + 1 if bracket in "{[" else max(0, depth - 1)
+        if depth > DEEPEST:
+            return True
+    return False
 
 
 def _refuse_constant(word: str) -> Any:

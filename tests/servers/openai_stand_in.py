@@ -207,8 +207,21 @@ class Server:
         if body.get("logprobs"):
             choice["logprobs"] = {"content": [{"token": w, "logprob": -0.5, "top_logprobs": []} for w in text.split()]}
         prompt = sum(len(str(m["content"]).split()) for m in body["messages"])
-        usage = {"prompt_tokens": prompt, "completion_tokens": len(text.split()), "total_tokens": 0}
-        return orjson.dumps({"id": "c", "object": "chat.completion", "choices": [choice], "usage": usage})
+        usage = {
+            "prompt_tokens": prompt,
+            "completion_tokens": len(text.split()),
+            "total_tokens": prompt + len(text.split()),
+        }
+        return orjson.dumps(
+            {
+                "id": "c",
+                "object": "chat.completion",
+                "created": 0,
+                "model": body.get("model"),
+                "choices": [choice],
+                "usage": usage,
+            }
+        )
 
     async def models(self, _: web.Request) -> web.Response:
         return web.json_response({"object": "list", "data": [{"id": "stand-in", "object": "model"}]})

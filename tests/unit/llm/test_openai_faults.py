@@ -272,3 +272,12 @@ def test_a_model_may_be_used_in_one_event_loop_after_another(server):
             await chat.aclose()
 
     assert asyncio.run(once()) == asyncio.run(once()) == right_answer(ask())
+
+
+async def test_the_openai_package_itself_understands_the_stand_in(server):
+    from openai import AsyncOpenAI
+
+    async with AsyncOpenAI(base_url=server.base_url, api_key="none") as client:
+        answer = await client.chat.completions.create(model="stand-in", messages=[{"role": "user", "content": "Hello"}])
+    assert answer.choices[0].message.content == hash_reply(server.bodies()[0])
+    assert answer.choices[0].finish_reason == "stop" and answer.usage is not None

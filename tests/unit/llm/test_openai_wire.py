@@ -154,3 +154,12 @@ def test_a_refusal_is_met_by_giving_up_one_thing_at_a_time():
     renamed = concede(Refusal(400, "Use 'max_completion_tokens' instead"), SEEN, rich, may_drop_images=False)
     assert renamed is not None and renamed.max_tokens == "max_completion_tokens"
     assert concede(Refusal(400, "too long"), Request((Message("user", "x"),)), rich, may_drop_images=True) is None
+
+
+def test_bodies_are_of_the_openai_packages_type():
+    from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
+    from pydantic import TypeAdapter
+
+    full = Request(SEEN.messages, stop=("\n",), schema=SCHEMA, logprobs=3, seed=1, top_p=0.9)
+    checked = TypeAdapter(CompletionCreateParamsNonStreaming).validate_python(body(full))
+    assert set(checked) == set(body(full))

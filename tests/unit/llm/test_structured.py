@@ -85,7 +85,17 @@ def test_small_faults_are_mended(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["I cannot do that.", "{}", "[]", '{"steps": "none", "reply": 3}', "{" * 5000, "[" * 100_000]
+    "text",
+    [
+        "I cannot do that.",
+        "{}",
+        "[]",
+        '{"steps": "none", "reply": 3}',
+        "{" * 5000,
+        "[" * 100_000,
+        "{}" * 3000,
+        "}" * 200 + "{" * 5000,
+    ],
 )
 def test_what_does_not_follow_the_schema_is_a_failure_with_its_text(text):
     assert kind_of(Reply(text)) == "schema"
