@@ -1,0 +1,226 @@
+"""A simulated seeker over any ChatModel: it plays a scenario from the seeker's side, one line at a time.
+
+In its view of the talk the roles are flipped: its own lines are the assistant's, the supporter's the user's. Chat
+templates want a user first, so the prompt's own question stands before the seeker's opening, which is thereby kept,
+also when a long talk is cut to fit. A line that betrays the role (see `seeker_checks`) is asked for once more, then the
+record fails as `seeker_role`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .errors import RecordError
+from .history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_cues, render_history
+from .llm.chat import ChatModel, Message, Reply, Request, usable
+from .llm.structured import ASK_AGAIN, ask_json
+from .prompting import Prompts
+from .recipe import Recipe
+from .schema import Cue, Lang, Role, Scenario, Turn
+from .seeds import derive_seed
+from .seeker_checks import END_MARKER, find_faults, says_goodbye, split_marker
+from .taxonomy import ZH
+
+LINE_TOKENS = 160
+"""Completion limit of one spoken line."""
+TRIES, SMALL_TRIES = 2, 4
+"""How often one line is asked for; the small embedded model falls out of its role more easily."""
+SMALL_TEMPERATURE = 0.5
+PROMPT_MARGIN = 64
+"""Tokens left for a chat template's own markup."""
+ROUNDS_BEFORE_END = 2
+"""A seeker is not told how to end, and is not heard when it does, before the supporter has spoken this often."""
+
+_CUE_BRACKETS = re.compile(r"\[[^\[\]\n]{0,200}\]|【[^【】\n]{0,200}】|\*[^*\n]{1,60}\*|^\s*\([^()\n]{0,200}\)")
+_NAMES = tuple(name + colon for names in ROLE_NAMES.values() for name in names.values() for colon in (":", "："))
+
+
+@dataclass(frozen=True, slots=True)
+class SeekerTurn:
+    """What a seeker does next: a line (empty where it only stops), its cues, whether it ends the talk."""
+
+    text: str
+    cues: tuple[Cue, ...] = ()
+    is_end: bool = False
+
+
+class Seeker:
+    """The seeker of one scenario. It keeps no state: the transcript is all that it remembers."""
+
+    def __init__(self, scenario: Scenario, chat: ChatModel, recipe: Recipe, prompts: Prompts, stage: str) -> None:
+        self.scenario, self.chat, self.recipe, self.prompts, self.stage = scenario, chat, recipe, prompts, stage
+
+    async def speak(self, transcript: Sequence[Turn]) -> SeekerTurn:
+        """Its next line after `transcript`. The first is the scenario's opening, where there is one.
+
+        Raises RecordError: seeker_role where the line betrays the role twice, and what the model raises.
+        """
+        said = [t.text for t in transcript if t.speaker == "seeker"]
+        may_end = sum(t.speaker == "supporter" for t in transcript) >= ROUNDS_BEFORE_END
+        text, has_marker = one_line(self.scenario.opening), False
+        if said or not text:
+            text, has_marker = await self._line(transcript, said, may_end)
+        is_end = may_end and (has_marker or says_goodbye(text, self.scenario.lang))
+        return SeekerTurn(text, await self._cues(transcript, text) if text else (), is_end)
+
+    async def _line(self, transcript: Sequence[Turn], said: list[str], may_end: bool) -> tuple[str, bool]:
+        lang, small = self.scenario.lang, is_small(self.recipe)
+        heard = [t.text for t in transcript if t.speaker == "supporter"]
+        if small:
+            prompt = self.prompts.get("seeker_small", lang)
+            messages = prompt.render(**self._about(), heard=one_line(heard[-1]) if heard else "")
+        else:
+            frame = self.prompts.get("seeker", lang).render(**self._about(), may_end=may_end)
+            messages = chat_view(frame, transcript, "seeker", lang, self.chat.context_tokens)
+        request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript))
+        failure = RecordError("seeker_role", "it says nothing")
+        for _ in range(SMALL_TRIES if small else TRIES):
+            try:
+                reply = await self.chat.complete(request)
+                written, has_marker = split_marker(read_line(reply, small))
+                text = spoken(written)
+                faults = find_faults(text, said, heard, lang)
+                if not faults and (text or (has_marker and may_end)):
+                    return text, has_marker
+                reason = "; ".join(faults) or "it says nothing"
+                failure = RecordError("seeker_role", reason, text=reply.text, request_key=reply.request_key)
+            except RecordError as exc:
+                if exc.kind not in ASK_AGAIN:
+                    raise
+                failure = exc
+            request = request.again()
+        raise failure
+
+    async def _cues(self, transcript: Sequence[Turn], text: str) -> tuple[Cue, ...]:
+        """How the seeker looks and sounds; none where the model cannot tell, which harms nobody's words."""
+        lang = self.scenario.lang
+        turns = [*transcript, Turn(speaker="seeker", text=text)][-3:]
+        prompt = self.prompts.get("seeker_cues", lang)
+        messages = prompt.render(history=render_history(turns, lang), situation=one_line(self.scenario.situation))
+        schema = SMALL_CUES[lang] if is_small(self.recipe) else CUES
+        try:
+            request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript), "cues")
+            value, _ = await ask_json(self.chat, replace(request, stop=()), schema)
+        except RecordError as exc:
+            if exc.kind not in ASK_AGAIN:
+                raise
+            return ()
+        source = f"model:{self.chat.model}"
+        return tuple(
+            Cue(channel=channel, text=one_line(value[channel]), source=source)
+            for channel in ("face", "voice")
+            if value[channel].strip()
+        )
+
+    def _about(self) -> dict[str, Any]:
+        """What the prompt tells the seeker about itself."""
+        scenario = self.scenario
+        emotion = (scenario.emotion.ser or scenario.emotion.original) if scenario.emotion else ""
+        intensity = scenario.intensity or ""
+        if scenario.lang == "zh":
+            emotion, intensity = ZH.get(emotion, emotion), ZH.get(intensity, intensity)
+        persona = " ".join(one_line(s.persona) for s in scenario.speakers if s.role == "seeker")
+        return {
+            "situation": one_line(scenario.situation),
+            "persona": persona,
+            "emotion": one_line(emotion),
+            "intensity": one_line(intensity),
+            "hidden_intention": one_line(scenario.hidden_intention),
+            "end_marker": END_MARKER,
+        }
+
+
+def is_small(recipe: Recipe) -> bool:
+    """Whether the model is the small embedded one, which is asked for less at a time."""
+    return recipe.llm.model == "embedded"
+
+
+def line_request(
+    messages: tuple[Message, ...], recipe: Recipe, scenario_id: str, stage: str, turn: int, what: str = "line"
+) -> Request:
+    """The call for one line of a played scenario; its seed hangs on scenario, stage, turn and what is asked.
+
+    A line is one line; a small model, which would go on and on, is stopped after a sentence.
+    """
+    return Request(
+        messages,
+        temperature=min(recipe.llm.temperature, SMALL_TEMPERATURE) if is_small(recipe) else recipe.llm.temperature,
+        top_p=recipe.llm.top_p,
+        max_tokens=LINE_TOKENS,
+        seed=derive_seed(recipe.seed, scenario_id, stage, turn, what),
+        stop=(". ", "\n") if is_small(recipe) else ("\n",),
+        stage=stage,
+        record_id=scenario_id,
+    )
+
+
+def read_line(reply: Reply, small: bool) -> str:
+    """The line as written, with the full stop that a small model was stopped at. Raises RecordError."""
+    text = usable(reply).text.strip()
+    return f"{text}." if small and text[-1].isalnum() else text
+
+
+def chat_view(
+    frame: Sequence[Message], transcript: Sequence[Turn], role: Role, lang: Lang, context_tokens: int | None
+) -> tuple[Message, ...]:
+    """The talk as `role` sees it: its own lines are the assistant's, the other's (with their cues) the user's.
+
+    `frame` is the rendered prompt; its user message is asked first where `role` itself opens, so that a user always
+    comes first. Where the talk is too long its front goes, but never the seeker's opening.
+    """
+    turns = list(transcript)
+    if context_tokens is not None:
+        used = sum(estimate_tokens(m.text) for m in frame) + LINE_TOKENS + PROMPT_MARGIN
+        start = fit_turns(turns, context_tokens - used, lang)
+        opening = next((i for i, t in enumerate(turns) if t.speaker == "seeker"), start)
+        turns = [*turns[opening : opening + 1], *turns[start:]] if opening < start else turns[start:]
+    talk: list[Message] = []
+    for turn in turns:
+        mine = turn.speaker == role
+        text = one_line(turn.text)
+        if not mine and turn.cues:
+            text = f"{text} {render_cues(turn.cues, lang)}"
+        if talk and (talk[-1].role == "assistant") == mine:
+            talk[-1] = replace(talk[-1], text=f"{talk[-1].text} {text}")
+        else:
+            talk.append(Message("assistant" if mine else "user", text))
+    opens = not talk or talk[0].role == "assistant"
+    return (*(m for m in frame if m.role == "system" or opens), *talk)
+
+
+def spoken(text: str) -> str:
+    """The words of a line alone: no speaker's name before it, no stage directions, no quotation marks around it."""
+    text = " ".join(_CUE_BRACKETS.sub(" ", text).split())
+    for name in _NAMES:
+        text = text.removeprefix(name).strip()
+    if len(text) > 1 and (text[0], text[-1]) in (('"', '"'), ("“", "”")) and not set(text[1:-1]) & set('"“”'):
+        text = text[1:-1].strip()
+    return text
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+CUES = _object(face={"type": "string", "maxLength": 120}, voice={"type": "string", "maxLength": 120})
+"""Cues in the model's own words."""
+
+SMALL_CUES: dict[Lang, dict[str, Any]] = {
+    "en": _object(
+        face={"enum": ["eyes down", "tears in the eyes", "a tense jaw", "a faint smile", "a blank look"]},
+        voice={"enum": ["quiet", "shaky", "flat", "tense and fast", "calm", "tired and slow"]},
+    ),
+    "zh": _object(
+        face={"enum": ["低着头", "眼里有泪", "咬紧牙关", "勉强微笑", "神情木然"]},
+        voice={"enum": ["声音很轻", "声音发抖", "语调平平", "又急又紧", "平静", "疲惫缓慢"]},
+    ),
+}
+"""Cues to choose from, for a model too small to word them."""
