@@ -122,7 +122,7 @@ def _protect_failure(record: Failure) -> tuple[Any, ProtectCounts]:
 
 def _protect_turn(turn: Turn, swap: _Swap, lang: Lang) -> Turn:
     text = swap(turn.text)
-    raw = None if turn.raw is None else swap.raw(turn.raw, text)
+    raw = None if turn.raw is None else swap.raw(turn.raw, turn.text)
     flags = list(turn.flags)
     if text != turn.text:
         flags.append("pii_redacted")
@@ -186,10 +186,19 @@ class _Swap:
         return _map_strings(tree, self)
 
     def raw(self, raw: str, text: str) -> str | None:
-        """`raw` redacted; `None` where a find of the redacted `text` is missing in it."""
-        made = self._redactor.redact_all([raw], count=False)[0]
-        shown, needed = Counter(PLACEHOLDER.findall(made)), Counter(PLACEHOLDER.findall(text))
+        """`raw` redacted as `text` was, and what stands around it; `None` where a find of the text does not show in it."""
+        before, found, after = raw.partition(text)
+        if text and found:
+            return self._rest(before) + self._made[text] + self._rest(after)
+        made = self._rest(raw)
+        shown, needed = Counter(PLACEHOLDER.findall(made)), Counter(PLACEHOLDER.findall(self(text)))
         return made if needed <= shown else None
+
+    def _rest(self, text: str) -> str:
+        bare = text.strip()
+        if bare in self._made:
+            return text.replace(bare, self._made[bare])
+        return self._redactor.redact_all([text], count=False)[0] if bare else text
 
 
 def _texts(record: Dialogue | Scenario) -> Iterator[str]:

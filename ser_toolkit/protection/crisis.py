@@ -9,15 +9,13 @@ is denied ("I'm not suicidal") is dropped, so is one that tells a story of other
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
 
-from .tables import DATA
+from .tables import compile_lines, table
 
 LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
 """From the least to the gravest: a worry, a wish or a plan or violence, now."""
@@ -48,7 +46,7 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """One language's rules. A text that holds none of `words` (in Chinese: characters) has no find."""
+    """One language's rules. A text that holds none of `words` has no find."""
 
     rules: tuple[_Rule, ...]
     idioms: re.Pattern[str]
@@ -77,8 +75,10 @@ def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
 def _find(text: str, lang: Lang) -> Iterator[CrisisSpan]:
     rules = _rules(lang)
     plain = _plain(text)
-    seen = set(_WORD.findall(plain)) if lang == "en" else set(plain)
-    if seen.isdisjoint(rules.words):
+    if lang == "en":
+        if rules.words.isdisjoint(_WORD.findall(plain)):
+            return
+    elif not any(word in plain for word in rules.words):
         return
     view = rules.idioms.sub(lambda m: " " * len(m[0]), plain)
     for rule in rules.rules:
@@ -134,26 +134,19 @@ def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
 
 @cache
 def _rules(lang: Lang) -> _Rules:
-    tree: dict[str, Any] = tomllib.loads((DATA / f"crisis_{lang}.toml").read_text(encoding="utf-8"))
-    parts: dict[str, str] = tree.get("parts", {})
-
-    def pattern(text: str) -> re.Pattern[str]:
-        lines = "|".join(f"(?:{line})" for line in text.splitlines() if line.strip())
-        while (filled := re.sub(r"<([a-z_]+)>", lambda m: parts[m[1]], lines)) != lines:
-            lines = filled
-        return re.compile(lines)
-
-    rules = tuple(_Rule(r["name"], r["category"], r["level"], pattern(r["patterns"])) for r in tree["rule"])
+    tree = table(f"crisis_{lang}")
+    parts = tree["parts"]
+    rules = tuple(_Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts)) for r in tree["rule"])
     edge = r"\b" if lang == "en" else ""
     fiction = "|".join(tree["fiction"]["words"].split())
     return _Rules(
         rules=rules,
-        idioms=pattern(tree["idioms"]["patterns"]),
+        idioms=compile_lines(tree["idioms"]["patterns"], parts),
         fiction=re.compile(f"{edge}(?:{fiction}){edge}"),
         first_person=re.compile(tree["fiction"]["first_person"]),
         fiction_lifts=re.compile(tree["fiction"]["lifts"]),
         negation=re.compile(tree["negation"]["before"]),
         negation_unless=re.compile(tree["negation"]["unless"]),
         history=re.compile(tree["history"]["words"]),
-        words=frozenset(tree["words"].split() if lang == "en" else tree["words"]),
+        words=frozenset(tree["words"].split()),
     )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import datetime
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
 from ser_toolkit.schema import RiskCategory
 
-from .tables import DATA
+from .tables import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ def public_numbers() -> frozenset[str]:
 
 @cache
 def _table() -> tuple[tuple[Helpline, ...], dict[str, list[str]], tuple[str, ...]]:
-    tree: dict[str, Any] = tomllib.loads((DATA / "helplines.toml").read_text(encoding="utf-8"))
+    tree = table("helplines")
     lines = tuple(
         Helpline(x["country"], x["name"], tuple(x["numbers"]), tuple(x["for"]), x["source"], x["checked"])
         for x in tree["line"]

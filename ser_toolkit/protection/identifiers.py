@@ -14,10 +14,12 @@ from .spans import Kind, Span
 from .tables import pattern
 
 _NEAR_A_HANDLE = (
-    "insta ig twitter snap discord tik telegram kik skype facebook fb messenger whats wechat weixin line reddit u/ tumblr youtube "
-    "linkedin psn xbox steam gamer roblox signal viber kakao venmo cash name handle login user id 微信 威信 薇信 微 qq 企鹅 扣扣 vx wx "
-    "v信 加v +v 抖音 快手 小红书 微博 陌陌 钉钉 支付宝 b站 知乎 豆瓣 q群"
-).split()  # fmt: skip
+    "insta", " ig ", " ig:", "twitter", "snap", "discord", "tiktok", "tik tok", "telegram", " kik", "skype", "facebook", " fb",
+    "messenger", "whatsapp", "whats app", "wechat", "weixin", " line ", "reddit", "u/", "tumblr", "youtube", "linkedin", " psn",
+    "xbox", "steam", "gamer", "roblox", "signal", "viber", "kakao", "venmo", "cash app", "cashapp", "username", "user name",
+    "screen name", "handle", "login", "user id", "微信", "威信", "薇信", "微 信", "qq", "企鹅", "扣扣", "vx", "wx", "v信", "加v", "+v",
+    "+ v", "抖音", "快手", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
+)  # fmt: skip
 _NO_HANDLE = frozenset(
     "the not and but that this what for with from also down off gone just like very really always still full fine okay good "
     "great public private hacked blocked deleted banned broken open closed linked connected there here everyone everything "

@@ -38,9 +38,11 @@ class _Rule:
 def find_names_en(text: str) -> list[Span]:
     """Every name of a private person; finds may overlap."""
     tokens = [*_TOKEN.finditer(text)]
-    seen = {_bare(m[0]) for m in tokens}
+    bare = [_bare(m[0]) for m in tokens]
+    seen = set(bare)
     found = [*_by_context(text, seen)]
-    if not seen.isdisjoint(_common()) or any(m[0][0].isupper() and _bare(m[0]) in _listed() for m in tokens):
+    listed, common = _listed(), _common()
+    if not seen.isdisjoint(common) or any(b in listed and m[0][0].isupper() for b, m in zip(bare, tokens, strict=True)):
         found += _by_list(text, tokens)
     if not found:
         return []
@@ -51,16 +53,16 @@ def find_names_en(text: str) -> list[Span]:
 def may_name(text: str, start: int, word: str) -> bool:
     """Whether a word that is some known person's name may be meant as one here: not where it is an ordinary word."""
     bare = _bare(word)
-    ordinary = bare in words("first_names_words") or bare in words("no_names")
     if word[0].islower():
-        return not ordinary and (_grade(bare) == "plain" or bare in words("surnames"))
+        return bare in words("first_names") or (bare in words("surnames") and bare not in words("no_names"))
+    ordinary = bare in words("first_names_words") or bare in words("no_names")
     opens = _around("starts").search(text[max(0, start - _BEFORE) : start]) is not None
     return not (ordinary and (opens or len(bare) < 3))
 
 
 def bare_name(word: str) -> str:
     """A name without its possessive."""
-    return _POSSESSIVE.sub("", word)
+    return word if word.isalpha() else _POSSESSIVE.sub("", word)
 
 
 def _by_context(text: str, seen: set[str]) -> Iterator[Span]:
@@ -93,7 +95,7 @@ def _taken(match: re.Match[str], rule: _Rule) -> Iterator[Span]:
             fits = rule.small and (surname or grade == "plain" or line or alone)
         if not fits:
             break
-        end = start + m.start() + len(_POSSESSIVE.sub("", m[0]))
+        end = start + m.start() + len(bare_name(m[0]))
     if end:
         yield Span(start, end, "name", rule.name)
 
@@ -108,7 +110,7 @@ def _by_list(text: str, tokens: list[re.Match[str]]) -> Iterator[Span]:
     shouted = text.isupper()
     taken = 0
     for i, m in enumerate(tokens):
-        word, start, bare = _POSSESSIVE.sub("", m[0]), m.start(), _bare(m[0])
+        word, start, bare = bare_name(m[0]), m.start(), _bare(m[0])
         if start < taken:
             continue
         end = start + len(word)
@@ -135,7 +137,7 @@ def _full_name_end(grade: Grade, first: str, following: re.Match[str] | None, be
     """Where a full name that begins with this word ends; 0 where none does."""
     if following is None or not following[0][0].isupper() or first in words("no_names"):
         return 0
-    last = _POSSESSIVE.sub("", following[0])
+    last = bare_name(following[0])
     bare = last.lower()
     if grade == "none":
         opens = _around("starts").search(before) or _around("place_before").search(before)
@@ -147,7 +149,7 @@ def _full_name_end(grade: Grade, first: str, following: re.Match[str] | None, be
 
 
 def _surname_end_small(following: re.Match[str] | None) -> int:
-    last = _POSSESSIVE.sub("", following[0]) if following else ""
+    last = bare_name(following[0]) if following else ""
     return following.start() + len(last) if following and last in words("surnames") else 0
 
 

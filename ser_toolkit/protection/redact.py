@@ -1,6 +1,6 @@
 """Placeholders in place of what is private, the same for the same person throughout one dialogue.
 
-A Redactor serves one dialogue. It remembers who is who by keyed digests under a key that it drew for itself, so it holds no
+A Redactor serves one dialogue. It remembers who is who by salted hashes, under a salt that it drew for itself, so it holds no
 original text, and neither its repr nor an exception can show any. Who is who: a full name and its first name are one person
 while no second person shares that first name; so are a title with a surname and the one full name with it. Case does not
 count. In Chinese a given name without its surname is the same person; "王老师" and "小王" are each their own, since they are
@@ -14,7 +14,6 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 
 from ser_toolkit.schema import Lang
 
@@ -30,10 +29,10 @@ _SPACING = re.compile(r"[\s().-]+")
 
 @dataclass(slots=True, eq=False)
 class _Person:
-    """One person: digests of the words that name it, and its number once it is mentioned."""
+    """One person: hashes of the words that name it, and its number once it is mentioned."""
 
-    first: bytes
-    last: bytes | None = None
+    first: int
+    last: int | None = None
     number: int = 0
 
 
@@ -43,10 +42,10 @@ class Redactor:
 
     lang: Lang = "en"
     counts: Counter[Kind] = field(default_factory=Counter)
-    _key: bytes = field(default_factory=lambda: secrets.token_bytes(16))
+    _salt: str = field(default_factory=lambda: secrets.token_hex(16))
     _people: list[_Person] = field(default_factory=list)
-    _whole: dict[bytes, Kind] = field(default_factory=dict)
-    _numbers: dict[tuple[Kind, bytes], int] = field(default_factory=dict)
+    _whole: dict[int, Kind] = field(default_factory=dict)
+    _numbers: dict[tuple[Kind, int], int] = field(default_factory=dict)
     _last_number: Counter[str] = field(default_factory=Counter)
 
     def redact(self, text: str) -> str:
@@ -109,10 +108,10 @@ class Redactor:
         for m in _TOKEN.finditer(text):
             if _HAN.match(m[0]):
                 yield from self._known_zh(m[0], m.start(), names)
-            elif self._digest(bare_name(m[0])) in names and may_name(text, m.start(), m[0]):
-                yield Span(m.start(), m.start() + len(bare_name(m[0])), "name", "known")
+            elif self._digest(bare := bare_name(m[0])) in names and may_name(text, m.start(), m[0]):
+                yield Span(m.start(), m.start() + len(bare), "name", "known")
 
-    def _known_zh(self, run: str, start: int, names: set[bytes]) -> Iterator[Span]:
+    def _known_zh(self, run: str, start: int, names: set[int]) -> Iterator[Span]:
         at = 0
         while at < len(run) - 1:
             sizes = (n for n in (4, 3, 2) if at + n <= len(run) and self._digest(run[at : at + n]) in names)
@@ -140,14 +139,14 @@ class Redactor:
                 return person
         return self._new(first, last)
 
-    def _shared(self, first: bytes, person: _Person) -> bool:
+    def _shared(self, first: int, person: _Person) -> bool:
         return any(p.first == first for p in self._people if p is not person)
 
-    def _new(self, first: bytes, last: bytes | None) -> _Person:
+    def _new(self, first: int, last: int | None) -> _Person:
         self._people.append(_Person(first, last))
         return self._people[-1]
 
-    def _parts(self, name: str) -> tuple[bytes, bytes | None]:
+    def _parts(self, name: str) -> tuple[int, int | None]:
         """Digests of first name and surname; of a Chinese name, of the given name and the whole."""
         if _HAN.match(name):
             given = split_name(name)[1]
@@ -173,5 +172,5 @@ class Redactor:
         self._last_number[kind.upper()] += 1
         return self._last_number[kind.upper()]
 
-    def _digest(self, text: str) -> bytes:
-        return blake2b(text.casefold().encode("utf-8", "surrogatepass"), key=self._key, digest_size=16).digest()
+    def _digest(self, text: str) -> int:
+        return hash(self._salt + text.casefold())
