@@ -26,9 +26,8 @@ from .taxonomy import ZH
 
 LINE_TOKENS = 160
 """Completion limit of one spoken line."""
-TRIES, SMALL_TRIES = 2, 4
+TRIES, SMALL_TRIES = 2, 6
 """How often one line is asked for; the small embedded model falls out of its role more easily."""
-SMALL_TEMPERATURE = 0.5
 PROMPT_MARGIN = 64
 """Tokens left for a chat template's own markup."""
 ROUNDS_BEFORE_END = 2
@@ -147,7 +146,7 @@ def line_request(
     """
     return Request(
         messages,
-        temperature=min(recipe.llm.temperature, SMALL_TEMPERATURE) if is_small(recipe) else recipe.llm.temperature,
+        temperature=recipe.llm.temperature,
         top_p=recipe.llm.top_p,
         max_tokens=LINE_TOKENS,
         seed=derive_seed(recipe.seed, scenario_id, stage, turn, what),
