@@ -114,7 +114,7 @@ def _read(file: Path, task: str, lang: Lang, allowed: frozenset[str] | None) -> 
         raise UsageError(f"{file}, line {line}: not UTF-8", _HINT) from exc
     except OSError as exc:
         raise UsageError(f"{file}: cannot be read: {exc.strerror}", _HINT) from exc
-    lines = text.split("\n")
+    lines = text.rstrip().split("\n")
     version, purpose, body = _front_matter(file, lines)
     sections: list[Section] = []
     variables: set[str] = set()
