@@ -108,7 +108,7 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "journal.sqlite")
-        chat = Watched(open_model(recipe.llm), journal, concurrency=concurrency)
+        chat = Watched(open_model(recipe.llm), journal)
         table = TableWriter(Path(folder) / "traces.parquet", Trace)
         prompts, dialogues = Prompts(), _dialogues(rows)
 
@@ -117,7 +117,9 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
                 if isinstance(row, Trace):
                     table.append(row)
 
-        await run_stage("reason", dialogues, lambda d: reason(d, chat, recipe, prompts), emit, concurrency=concurrency)
+        await run_stage(
+            "reason", dialogues, lambda d: reason(d, chat, recipe, prompts), emit, concurrency=2 * concurrency
+        )
         journal.flush()
         table.finish()
         measured = clock.stop()

@@ -133,7 +133,7 @@ class _Build:
         failures = TableWriter(self.home.table("failures"), Failure)
         try:
             journal.retire(to_retry)
-            chat = JournaledChat(open_model(self.recipe.llm), journal, concurrency=self.recipe.llm.concurrency)
+            chat = JournaledChat(open_model(self.recipe.llm), journal)
             self.progress.chat = chat
             try:
                 self._import(formats, chat, failures)
@@ -262,7 +262,7 @@ class _Build:
 
         self.progress.start(name, total)
         try:
-            await run_stage(name, records, stage, emit, concurrency=chat.concurrency, watcher=self.progress)
+            await run_stage(name, records, stage, emit, concurrency=self._places(chat), watcher=self.progress)
         except BaseException:
             table.abandon()
             raise
@@ -270,6 +270,12 @@ class _Build:
         if totals.rows or totals.failures:
             self.progress.stop()
         self._check_share(name, totals)
+
+    def _places(self, chat: JournaledChat) -> int:
+        """Records under way at once: twice the calls, since some wait for a retry; a local model's slots, where it
+        has slots, so that each keeps to one record and what it has read of it.
+        """
+        return getattr(chat.inner, "max_concurrency", 2 * self.recipe.llm.concurrency)
 
     def _read_dialogues(self) -> Iterator[Dialogue]:
         names = ("imported", "synthesized")

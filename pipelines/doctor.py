@@ -129,39 +129,24 @@ def _embedded(llm: Llm) -> Check:
 
 
 def _endpoint(llm: Llm) -> Check:
-    import urllib.error
-    import urllib.request
+    from openai import APIConnectionError, APIStatusError, AuthenticationError, OpenAI, PermissionDeniedError
 
-    key = os.environ.get(llm.api_key_env, "")
+    name, key = llm.model.partition(":")[2], os.environ.get(llm.api_key_env, "")
     if not llm.base_url:
         return Check("model", "broken", f"{llm.model}: no base_url", "set llm.base_url in ser.yaml")
     for url in llm.base_url:
-        request = urllib.request.Request(
-            f"{url.rstrip('/')}/models", headers={"Authorization": f"Bearer {key}"} if key else {}
-        )
         try:
-            with urllib.request.urlopen(request, timeout=5):
-                pass
-        except urllib.error.HTTPError as exc:
-            if exc.code in (401, 403):
-                return Check(
-                    "model",
-                    "broken",
-                    f"{url}: answers {exc.code}",
-                    f"put the key into the environment variable {llm.api_key_env}",
-                )
-        except (OSError, ValueError) as exc:
-            return Check(
-                "model",
-                "broken",
-                f"{url}: not reachable ({getattr(exc, 'reason', exc)})",
-                "start the server, or mend llm.base_url",
-            )
-    return Check(
-        "model",
-        "ok",
-        f"{llm.model} at {', '.join(llm.base_url)}" + ("" if key else f"; {llm.api_key_env} is not set"),
-    )
+            client = OpenAI(base_url=url, api_key=key or "none", timeout=5, max_retries=0)
+            known = [m.id for m in client.models.list()]
+        except (AuthenticationError, PermissionDeniedError) as exc:
+            cure = f"put the key into the environment variable {llm.api_key_env}"
+            return Check("model", "broken", f"{url}: answers {exc.status_code}", cure)
+        except (APIConnectionError, APIStatusError, ValueError) as exc:
+            return Check("model", "broken", f"{url}: not reachable ({exc})", "start the server, or mend llm.base_url")
+        if known and name not in known:
+            return Check("model", "broken", f"{url}: serves no {name!r}", f"it serves: {', '.join(known[:8])}")
+    note = "" if key else f"; {llm.api_key_env} is not set"
+    return Check("model", "ok", f"{llm.model} at {', '.join(llm.base_url)}{note}")
 
 
 def _extra(name: str, modules: tuple[str, ...]) -> Check:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ser_toolkit.errors import UsageError
-from ser_toolkit.schema import Cue, Dialogue, Failure, Label, Scenario, Speaker, Turn
+from ser_toolkit.schema import Cue, Dialogue, Label, Scenario, Speaker, Turn
 
 from .base import Imported, ReadContext, SourceFormat
 from .finish import make_dialogue, make_source, member, read_records

@@ -1,7 +1,7 @@
 """A chat model whose every finished call is journaled, and never made twice.
 
-The wrapper is itself a ChatModel, so stages do not know of it. It also holds the limit of calls under way, and lets
-identical requests that meet in flight share one call.
+The wrapper is itself a ChatModel, so stages do not know of it. Identical requests that meet in flight share one call.
+How many calls are under way at once is the backend's affair.
 """
 
 from __future__ import annotations
@@ -18,24 +18,19 @@ REFUSED = "refused_request"
 
 
 class JournaledChat:
-    """`inner` behind a journal. Counts `calls` (made now) and `replayed` (answered by the journal).
+    """`inner` behind a journal. Counts `calls` (made now) and `replayed` (answered by the journal)."""
 
-    A backend that has fewer places than `concurrency` says so by an attribute `max_concurrency`.
-    """
-
-    def __init__(self, inner: ChatModel, journal: Journal, *, concurrency: int) -> None:
+    def __init__(self, inner: ChatModel, journal: Journal) -> None:
         self.inner = inner
         self.identity = inner.identity
         self.model = inner.model
         self.vision = inner.vision
         self.context_tokens = inner.context_tokens
         self.languages = inner.languages
-        self.concurrency = min(concurrency, getattr(inner, "max_concurrency", concurrency))
         self.calls = 0
         self.replayed = 0
         self.meter = inner.meter
         self._journal = journal
-        self._slots = asyncio.Semaphore(self.concurrency)
         self._in_flight: dict[str, asyncio.Future[Reply]] = {}
 
     async def complete(self, request: Request) -> Reply:
@@ -64,14 +59,13 @@ class JournaledChat:
         return _unfold(reply)
 
     async def _ask(self, request: Request, key: str) -> Reply:
-        async with self._slots:
-            try:
-                reply = await self.inner.complete(request)
-            except RecordError as exc:
-                exc.request_key = key
-                if exc.kind != REFUSED:
-                    raise
-                reply = Reply(exc.reason, REFUSED)
+        try:
+            reply = await self.inner.complete(request)
+        except RecordError as exc:
+            exc.request_key = key
+            if exc.kind != REFUSED:
+                raise
+            reply = Reply(exc.reason, REFUSED)
         self.calls += 1
         return replace(reply, request_key=key)
 

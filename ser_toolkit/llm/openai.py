@@ -47,6 +47,7 @@ class OpenAIChat:
             bases,
             key=os.environ.get(settings.api_key_env, "").strip() or None,
             key_env=settings.api_key_env,
+            concurrency=settings.concurrency,
             timeout_s=settings.timeout_s,
             max_retries=settings.max_retries,
             meter=self.meter,

@@ -77,6 +77,7 @@ class Transport:
         *,
         key: str | None,
         key_env: str,
+        concurrency: int,
         timeout_s: float,
         max_retries: int,
         meter: UsageMeter,
@@ -88,6 +89,7 @@ class Transport:
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(timeout_s, 20.0))
+        self._slots = asyncio.Semaphore(concurrency)
         self._max_retries = max_retries
         self._meter = meter
         self._answered = False
@@ -104,7 +106,8 @@ class Transport:
         while True:
             target = self._pick(avoid=target)
             try:
-                answer = await self._once(target, body, parse)
+                async with self._slots:  # a call that waits for its next try holds no place
+                    answer = await self._once(target, body, parse)
             except _TryAgain as exc:
                 if exc.reason != "429":
                     now = asyncio.get_running_loop().time()

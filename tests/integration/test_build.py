@@ -10,6 +10,9 @@ from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
 from ser_toolkit.workspace import Workspace
 from tests.integration.conftest import write_dialogues
+from tests.servers.openai_stand_in import StandIn
+
+ROOT = str(Path(__file__).parents[2])
 
 
 def tables(root: Path) -> dict[str, bytes]:
@@ -74,21 +77,37 @@ def test_fresh_asks_every_call_again(tmp_path, llm):
     assert second.export.made.content_hash == first.export.made.content_hash
 
 
-def test_failures_are_rows_persist_and_are_asked_again_on_request(tmp_path, llm, model_server):
+UNUSABLE_TWICE = """
+from collections import Counter
+from tests.servers.ser_replies import build as good
+asked = Counter()
+def reply(body):
+    said = body["messages"][-1]["content"]
+    for day, answer in (("day 0,", ""), ("day 3,", "and so on " * 2000)):
+        if day in said:
+            asked[day] += 1
+            if asked[day] <= 2:
+                return answer
+    return good(body)
+"""
+
+
+def test_failures_are_rows_persist_and_are_asked_again_on_request(tmp_path):
     source = write_dialogues(tmp_path / "in.jsonl", 4, rounds=1)
-    options = {"sources": [f"messages:{source}"], "quiet": True, "model": llm["model"]}
-    sets = [*llm["sets"], "filter.enabled=false", "llm.concurrency=1", "failures.max_share=0.8"]
-    model_server.reset(script=["empty", "empty", "ok", "filter", "length", "length", "ok"])
-    first = build(tmp_path / "w", sets=sets, **options)
-    assert first.failures == {"empty_reply": 1, "filtered": 1, "truncated": 1}
-    failed = list(read_table(Workspace(tmp_path / "w").table("failures"), Failure))
-    assert {f.record_id for f in failed} == {"messages-d0-r1", "messages-d2-r1", "messages-d3-r1"}
-    assert all(f.request_key and f.stage == "reason" for f in failed)
-    again = build(tmp_path / "w", sets=sets, **options)
-    assert (again.calls, again.failures) == (0, first.failures), "a failure is as repeatable as a success"
-    mended = build(tmp_path / "w", sets=sets, retry_failures=True, **options)
-    assert (mended.calls, mended.failures) == (3, {})
-    assert mended.export.made.rows["traces"] != first.export.made.rows["traces"]
+    (tmp_path / "replies.py").write_text(f"import sys\nsys.path.insert(0, {ROOT!r})\n{UNUSABLE_TWICE}")
+    with StandIn(reply=f"{tmp_path / 'replies.py'}:reply") as server:
+        options = {"sources": [f"messages:{source}"], "quiet": True, "model": "openai:m"}
+        sets = [f"llm.base_url={server.base_url}", "filter.enabled=false", "failures.max_share=0.5"]
+        first = build(tmp_path / "w", sets=sets, **options)
+        assert (first.calls, first.failures) == (6, {"empty_reply": 1, "truncated": 1})
+        failed = list(read_table(Workspace(tmp_path / "w").table("failures"), Failure))
+        assert {f.record_id for f in failed} == {"messages-d0-r1", "messages-d3-r1"}
+        assert all(f.request_key and f.stage == "reason" for f in failed)
+        again = build(tmp_path / "w", sets=sets, **options)
+        assert (again.calls, again.failures) == (0, first.failures), "a failure is as repeatable as a success"
+        mended = build(tmp_path / "w", sets=sets, retry_failures=True, **options)
+        assert (mended.calls, mended.failures) == (2, {})
+        assert sum(mended.export.made.rows["traces"].values()) == 4
 
 
 def test_too_many_failures_end_with_7_and_keep_the_work(tmp_path, llm, model_server):
@@ -106,15 +125,13 @@ def test_an_enforced_filter_drops_and_says_so(tmp_path, model_server):
     source = write_dialogues(tmp_path / "in.jsonl", 10)
     replies = tmp_path / "replies.py"
     replies.write_text(
-        f"import json, sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        f"import json, sys\nsys.path.insert(0, {ROOT!r})\n"
         "from tests.servers.ser_replies import build as good\n"
         "def reply(body):\n"
         "    if 'day 4' in str(body['messages']) and body.get('response_format'):\n"
         "        return json.dumps({'verdict': False, 'failed': ['incoherent'], 'reason': 'no sense'})\n"
         "    return good(body)\n"
     )
-    from tests.servers.openai_stand_in import StandIn
-
     with StandIn(reply=f"{replies}:reply") as server:
         for enforce, kept in ((True, 9), (False, 10)):
             home = Workspace(tmp_path / f"w{enforce}")

@@ -42,14 +42,14 @@ def journal(tmp_path):
 
 async def test_a_call_is_made_once(journal):
     model = Scripted("a", "b")
-    chat = JournaledChat(model, journal, concurrency=2)
+    chat = JournaledChat(model, journal)
     first, again, other = [await chat.complete(r) for r in (request(), request(), request("ho"))]
     assert (first.text, again.text, other.text) == ("a", "a", "b")
     assert (chat.calls, chat.replayed) == (2, 1)
 
 
 async def test_equal_requests_in_flight_share_one_call(journal):
-    chat = JournaledChat(Scripted("a"), journal, concurrency=9)
+    chat = JournaledChat(Scripted("a"), journal)
     replies = await asyncio.gather(*(chat.complete(request()) for _ in range(5)))
     assert {r.text for r in replies} == {"a"}
     assert chat.calls == 1
@@ -83,7 +83,7 @@ async def test_identity_model_role_image_and_text_enter_the_key_and_the_books_do
 
 async def test_a_refused_request_is_kept_and_a_time_out_is_not(journal):
     model = Scripted(RecordError("refused_request", "too long"), RecordError("timeout", "slow"), "late")
-    chat = JournaledChat(model, journal, concurrency=1)
+    chat = JournaledChat(model, journal)
     for _ in range(2):
         with pytest.raises(RecordError, match="too long") as caught:
             await chat.complete(request())
@@ -96,7 +96,7 @@ async def test_a_refused_request_is_kept_and_a_time_out_is_not(journal):
 
 async def test_a_retired_reply_leads_to_the_next_attempt(journal):
     model = Scripted("bad", "good")
-    chat = JournaledChat(model, journal, concurrency=1)
+    chat = JournaledChat(model, journal)
     bad = await chat.complete(request())
     journal.retire([bad.request_key])
     good = await chat.complete(request())
