@@ -136,15 +136,10 @@ def _library() -> Any:
 
 
 def threads() -> int:
-    """Threads to compute with: OMP_NUM_THREADS, else the cores that were free in the last minute, at least one.
-
-    More threads than free cores wait for one another: on two busy cores, two wrote 3 tokens a second and one wrote 46.
-    """
+    """Threads to compute with: OMP_NUM_THREADS, else the cores that this process may use."""
     if (told := os.environ.get("OMP_NUM_THREADS", "")).isdigit():
         return max(1, int(told))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
-    return max(1, cores - busy)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def encode(request: Request) -> dict[str, Any]:
