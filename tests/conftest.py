@@ -1,4 +1,4 @@
-"""Fixtures that every suite may use."""
+"""Fixtures and settings that every suite uses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side: one thread each, also in what they start
+
+settings.register_profile("ser", deadline=None)  # a busy machine is no fault
+settings.load_profile("ser")
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SER_SHARED_DATA", ROOT.parent / "shared" / "data"))
