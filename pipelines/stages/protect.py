@@ -33,7 +33,9 @@ _KINDS_OF_KEYS: dict[str, Kind] = {
     **dict.fromkeys(("ssn", "passport", "id_card", "idcard", "身份证", "身份证号"), "id"),
 }  # fmt: skip
 """Keys of free fields whose whole value is private, as far as it is text."""
-_PEOPLE_OF_NO_NAME = frozenset("seeker supporter user client patient npc player speaker listener unknown anonymous none 用户 来访者 求助者 匿名".split())
+_PEOPLE_OF_NO_NAME = frozenset(
+    "seeker supporter user client patient npc player speaker listener unknown anonymous none 用户 来访者 求助者 匿名".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,9 @@ def _protect_dialogue(record: Dialogue, swap: _Swap) -> tuple[Any, ProtectCounts
         "meta": swap.json(record.meta),
     }
     # A supporter that asks about suicide tells that it may be there, no more.
-    levels: list[RiskLevel | None] = [
-        t.risk.level if t.speaker == "seeker" else "concern" for t in turns if t.risk
-    ] + [_level(rest["situation"], record.lang)]
+    levels: list[RiskLevel | None] = [t.risk.level if t.speaker == "seeker" else "concern" for t in turns if t.risk] + [
+        _level(rest["situation"], record.lang)
+    ]
     risk = highest(levels)
     dropped = sum("raw_dropped" in t.flags for t in turns)
     made = record.model_copy(update={"turns": turns, "risk": risk, **rest})

@@ -20,7 +20,7 @@ from .tables import compile_lines, table
 LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
 """From the least to the gravest: a worry, a wish or a plan or violence, now."""
 
-_WORD = re.compile(r"[a-z][a-z'-]*")
+_CLAUSE = re.compile(r"[.!?;。！？；]|,\s*but\b|\bbut\b|，|但")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _QUOTED = re.compile(r"[\"“「『《][^\"”」』》\n]{2,200}[\"”」』》]|(?<!\w)'[^'\n]{8,200}'(?!\w)")
 
@@ -42,11 +42,12 @@ class _Rule:
     category: RiskCategory
     level: RiskLevel
     pattern: re.Pattern[str]
+    wide: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """One language's rules. A text that holds none of `words` has no find."""
+    """One language's rules."""
 
     rules: tuple[_Rule, ...]
     idioms: re.Pattern[str]
@@ -55,8 +56,9 @@ class _Rules:
     fiction_lifts: re.Pattern[str]
     negation: re.Pattern[str]
     negation_unless: re.Pattern[str]
+    negation_after: re.Pattern[str]
+    asked: re.Pattern[str]
     history: re.Pattern[str]
-    words: frozenset[str]
 
 
 def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
@@ -75,15 +77,12 @@ def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
 def _find(text: str, lang: Lang) -> Iterator[CrisisSpan]:
     rules = _rules(lang)
     plain = _plain(text)
-    if lang == "en":
-        if rules.words.isdisjoint(_WORD.findall(plain)):
-            return
-    elif not any(word in plain for word in rules.words):
+    if not any(rule.pattern.search(plain) for rule in rules.rules):
         return
     view = rules.idioms.sub(lambda m: " " * len(m[0]), plain)
     for rule in rules.rules:
         for m in rule.pattern.finditer(view):
-            if m[0].strip() and not _is_denied(view, m, rules) and not _is_fiction(plain, m, rules):
+            if m[0].strip() and not _is_denied(view, m, rule, rules) and not _is_fiction(plain, m, rules):
                 level = "concern" if rule.level == "high" and rules.history.search(_sentence(plain, m)) else rule.level
                 yield CrisisSpan(m.start(), m.end(), rule.category, level, rule.name)
 
@@ -94,11 +93,14 @@ def _plain(text: str) -> str:
     return (lower if len(lower) == len(text) else text).replace("’", "'").replace("\n", " ")
 
 
-def _is_denied(view: str, match: re.Match[str], rules: _Rules) -> bool:
-    before = re.split(r"[.!?;。！？；]|,\s*but\b|\bbut\b|，|但", view[: match.start()][-70:])[-1]
-    return bool(rules.negation.search(before)) and not rules.negation_unless.search(
-        before + view[match.start() : match.end()]
-    )
+def _is_denied(view: str, match: re.Match[str], rule: _Rule, rules: _Rules) -> bool:
+    """Whether the words before a find (of a wide rule: before its last word) deny it, or the answer to a question."""
+    if rules.asked.search(view[: match.end()]) and rules.negation_after.search(view[match.end() : match.end() + 80]):
+        return True
+    start = match.start() + (match[0].rfind(" ") + 1 if rule.wide else 0)
+    before = _CLAUSE.split(view[max(0, start - 70) : start])[-1]
+    denied = rules.negation.search(before) is not None
+    return denied and not rules.negation_unless.search(before + view[start : match.end()])
 
 
 def _is_fiction(plain: str, match: re.Match[str], rules: _Rules) -> bool:
@@ -136,7 +138,7 @@ def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
 def _rules(lang: Lang) -> _Rules:
     tree = table(f"crisis_{lang}")
     parts = tree["parts"]
-    rules = tuple(_Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts)) for r in tree["rule"])
+    rules = tuple(_Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts), r.get("wide", False)) for r in tree["rule"])
     edge = r"\b" if lang == "en" else ""
     fiction = "|".join(tree["fiction"]["words"].split())
     return _Rules(
@@ -147,6 +149,7 @@ def _rules(lang: Lang) -> _Rules:
         fiction_lifts=re.compile(tree["fiction"]["lifts"]),
         negation=re.compile(tree["negation"]["before"]),
         negation_unless=re.compile(tree["negation"]["unless"]),
+        negation_after=re.compile(tree["negation"]["after"]),
+        asked=re.compile(tree["negation"]["asked"]),
         history=re.compile(tree["history"]["words"]),
-        words=frozenset(tree["words"].split()),
     )

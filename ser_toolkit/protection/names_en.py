@@ -127,7 +127,7 @@ def _by_list(text: str, tokens: list[re.Match[str]]) -> Iterator[Span]:
         if full:
             taken = full
             yield Span(start, full, "name", "listed_full")
-        elif grade == "plain" and (not shouted or len(bare) > 4):
+        elif grade == "plain" and (not shouted or len(bare) > 4) and not before.endswith((" a ", " an ")):
             yield Span(start, end, "name", "listed")
         elif grade in ("word", "place") and not shouted and len(word) > 1 and _acts(text, start, end, grade):
             yield Span(start, end, "name", f"listed_{grade}")
@@ -164,7 +164,16 @@ def _acts(text: str, start: int, end: int, grade: Grade) -> bool:
     does = "does" if inside and bare not in words("dates") else "does_as_person"
     if (not opens and _around("with_before").search(before)) or _around(does).match(text, end):
         return True
-    return inside and bare not in words("often_capital") and not _around("capital_before").search(before)
+    return inside and bare not in words("often_capital") and not _after_a_capital(before)
+
+
+def _after_a_capital(before: str) -> bool:
+    """Whether a capitalised word stands just before; not one that only opens the sentence ("Is Hunter ...")."""
+    found = _around("capital_before").search(before)
+    if found is None:
+        return False
+    opens = _around("starts").search(before[: found.start()]) is not None
+    return not (opens and _bare(found[0].strip()) in words("no_names"))
 
 
 def _around(section: str) -> re.Pattern[str]:

@@ -120,10 +120,11 @@ def _full_name_end(text: str, at: int, borders: Borders) -> int | None:
     given = at + len(surname)
     common = surname in words("weak_surnames_zh")
     for end in (given + 2, given + 1):
-        if end not in borders or not _is_given(text[given:end]) or _is_word(text[at:end], at, borders):
+        cut = end in borders or (part.startswith("nr") and _ends(text, end))
+        if not cut or not _is_given(text[given:end]) or _is_title(text[given:end]) or _is_word(text[at:end], at, borders):
             continue
         known = part.startswith("nr") and at + len(word) == end
-        alone = _ends(text, end) and _begins(text, at)
+        alone = _begins(text, at) and (known or _ends(text, end))
         if alone if common else (known or end - given == 2):
             return end if known or end - given == 2 or len(surname) == 2 else None
     return None
