@@ -97,7 +97,8 @@ def _is_denied(view: str, match: re.Match[str], rule: _Rule, rules: _Rules) -> b
     """Whether the words before a find (of a wide rule: before its last word) deny it, or the answer to a question."""
     if rules.asked.search(view[: match.end()]) and rules.negation_after.search(view[match.end() : match.end() + 80]):
         return True
-    start = match.start() + (match[0].rfind(" ") + 1 if rule.wide else 0)
+    last = (match[0].rfind(" ") + 1) or max(0, len(match[0]) - 2)
+    start = match.start() + (last if rule.wide else 0)
     before = _CLAUSE.split(view[max(0, start - 70) : start])[-1]
     denied = rules.negation.search(before) is not None
     return denied and not rules.negation_unless.search(before + view[start : match.end()])
