@@ -115,7 +115,7 @@ def _sections(text: str) -> tuple[dict[int, tuple[Heading, int]], list[str]]:
     """Step number -> its first heading and where its section ends; and what is wrong with their sequence."""
     marks = list(headings(text))
     first_reply = next((h for h in marks if h.number == 4), None)
-    if first_reply:
+    if first_reply and first_reply is not marks[-1]:
         # A reply may itself list steps: a heading inside a closed box is part of what is said.
         inside = iter(find_boxes(text, first_reply.content).closed)
         box = next(inside, None)

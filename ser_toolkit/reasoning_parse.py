@@ -33,7 +33,8 @@ _SENTENCE_GOES_ON = "是的中里我先要需就也"  # what follows 第二步 i
 _GLUED_TITLE = re.compile(r"[^\n:：。，,]{1,14}(?=[:：\n]|\Z)")
 _TITLE_END = re.compile(r"[。．:：】\n]|\.(?=[\s*_`~]|\Z)")
 _EMPHASIS = re.compile(r"[*_`~]+")
-_BRACE = re.compile(r"\\boxed[ \t]*+\{|[{}]")
+# A box's opening; flat pairs, which change nothing; a run of braces.
+_BRACES = re.compile(r"\\boxed[ \t]*+\{|(?P<flat>(?:\{[^{}\\]*+\}[^{}\\]*+)++)|\{++|\}++")
 _RULES = ({"-"}, {"*"}, {"_"})
 MAX_TITLE_WORDS, MAX_TITLE_CJK = 8, 14
 
@@ -115,22 +116,30 @@ class Boxes:
 
 def find_boxes(text: str, start: int = 0) -> Boxes:
     """All `\\boxed{...}` from `start` on, by counting braces."""
-    opened: list[tuple[int, int] | None] = []  # None: a brace that opens no box
+    opened: list[tuple[int, int] | int] = []  # boxes, and how many plain braces opened in a row
     closed: list[tuple[int, int, int]] = []
     first = text.find("\\boxed", start)  # braces before the first box close nothing of it
-    for m in _BRACE.finditer(text, first if first >= 0 else len(text)):
-        if m[0] == "{":
-            opened.append(None)
-        elif m[0] != "}":
-            opened.append(m.span())
-        elif opened and (box := opened.pop()):
-            while closed and closed[-1][0] > box[0]:
-                closed.pop()
-            closed.append((*box, m.start()))
+    for m in _BRACES.finditer(text, first if first >= 0 else len(text)):
+        if m.lastgroup:
+            continue
+        at, end = m.span()
+        if text[at] != "}":
+            opened.append(end - at if text[at] == "{" else (at, end))
+            continue
+        while at < end and opened:
+            top = opened.pop()
+            if isinstance(top, int):
+                opened += [top - (end - at)] if top > end - at else []
+                at += top
+            else:
+                while closed and closed[-1][0] > top[0]:
+                    closed.pop()
+                closed.append((*top, at))
+                at += 1
     return Boxes(
         tuple((a, c + 1) for a, _, c in closed),
         tuple(text[b:c] for _, b, c in closed),
-        tuple(box[0] for box in opened if box),
+        tuple(box[0] for box in opened if not isinstance(box, int)),
     )
 
 

@@ -16,6 +16,7 @@ from ser_toolkit.reasoning import (
     read_labels,
     render_trace,
 )
+from ser_toolkit.reasoning_parse import find_boxes
 from ser_toolkit.taxonomy import STAGE_OF, STRATEGIES, ZH
 
 PLAIN = """Step 1. Conversation History Analysis
@@ -318,6 +319,8 @@ def test_any_text_parses(text):
         "Step 4:" + "\\boxed{" * 140_000,
         "Step 4:" + "\\boxed{" * 120_000 + "}" * 120_000,
         "Step 4:\\boxed{" + "{" * 500_000 + "}" * 500_000,
+        "Step 4:\\boxed{" + "{}" * 500_000,
+        "Step 4:\\boxed{" + "{ " * 300_000 + "\nStep 1: x" + "} " * 200_000,
         "Step 4: \\boxed" + " " * 10**6,
         "Step 4\n" + "\\" * 10**6,
         "Step 1:" + " \n" * 500_000,
@@ -333,6 +336,28 @@ def test_a_megabyte_of_hostile_text_takes_under_a_second(hostile_text):
     parsed = parse_trace(hostile_text)
     assert time.process_time() - began < 1.0
     assert parsed.problems
+
+
+def outermost_boxes(text: str) -> list[str]:
+    """By the book: for each \\boxed{ in turn, walk to its own brace; skip to its end where there is one."""
+    found, at = [], 0
+    while (at := text.find("\\boxed{", at)) >= 0:
+        depth, end = 1, at + len("\\boxed{")
+        while end < len(text) and depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        if depth:
+            at += 1
+        else:
+            found.append(text[at + len("\\boxed{") : end - 1])
+            at = end
+    return found
+
+
+@settings(max_examples=400)
+@given(st.lists(st.sampled_from(["\\boxed{", "{", "}", "a"]), max_size=30).map("".join))
+def test_boxes_are_closed_by_their_own_brace(text):
+    assert list(find_boxes(text).contents) == outermost_boxes(text)
 
 
 LABEL_CASES = [
