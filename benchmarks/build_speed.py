@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 LATENCY_S = 0.2
 FAULTS = {"429": 0.05, "cut": 0.02}
 
@@ -36,7 +38,9 @@ def main() -> None:
     options = parser.parse_args()
     if options.runner:
         _pin(0)
-        print(json.dumps(asyncio.run(RUNNERS[options.runner](options.url, options.rows, options.concurrency))))
+        work = RUNNERS[options.runner](options.url, options.rows, options.concurrency)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop if options.runner == "ours" else None) as runner:
+            print(json.dumps(runner.run(work)))
         return
     results = [
         *(_run(name, options.rows, c, {}) for c in (64, 256) for name in ("ours", "aiohttp", "openai")),

@@ -16,6 +16,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from ser_toolkit.engine import Stage, StageTotals, run_stage
 from ser_toolkit.errors import DataError, TooManyFailures, UsageError
 from ser_toolkit.journal import Journal
@@ -104,7 +106,8 @@ def build(
     specs = [s.model_copy(update={"limit": limit}) for s in specs] if limit is not None else specs
     with home.locked():
         work = _Build(home, recipe, specs, Progress(quiet=quiet), strict=strict)
-        return asyncio.run(work.run(version=version, fresh=fresh, retry_failures=retry_failures))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(work.run(version=version, fresh=fresh, retry_failures=retry_failures))
 
 
 SEEDS = SourceSpec(format="seeds")

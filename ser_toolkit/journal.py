@@ -1,10 +1,10 @@
 """Every finished model call, kept by the hash of its whole request: what makes a build resumable.
 
-SQLite in WAL mode. A writer thread commits in groups, at most 50 ms after a call; a committed call survives kill -9
-and power loss, one that was not yet committed may be paid for again. Nothing is ever overwritten: `--fresh` opens a new
-epoch, in which earlier replies are not seen; `--retry-failures` retires single replies, so that the next attempt is
-asked. Each row carries a digest of its reply: a flipped bit is found when the row is read. A journal holds replies, not
-requests, and no secret.
+SQLite in WAL mode. A writer thread commits in groups, at most 50 ms after a call. A committed call survives kill -9
+(power loss may cost the calls since the last checkpoint); one that was not yet committed may be paid for again. Nothing
+is ever overwritten: `--fresh` opens a new epoch, in which earlier replies are not seen; `--retry-failures` retires
+single replies, so that the next attempt is asked. Each row carries a digest of its reply: a flipped bit is found when
+the row is read. A journal holds replies, not requests, and no secret.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Journal:
                 found = db.execute("PRAGMA quick_check(1)").fetchone()[0]
                 if found != "ok":
                     raise sqlite3.DatabaseError(found)
-            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA synchronous = NORMAL")
         except sqlite3.Error as exc:
             raise self._damaged(exc) from exc
         return db
@@ -163,7 +163,7 @@ class Journal:
     def _write_loop(self) -> None:
         try:
             db = sqlite3.connect(self._path, timeout=30)
-            db.execute("PRAGMA synchronous = FULL")
+            db.execute("PRAGMA synchronous = NORMAL")
             while True:
                 with self._lock:
                     while not self._pending and not self._closing:

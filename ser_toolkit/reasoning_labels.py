@@ -125,6 +125,9 @@ def _mentions(text: str, field: str, lang: Lang) -> list[tuple[int, str, str]]:
 def _one(text: str, field: str, lang: Lang) -> str | None:
     """The field's one value: what the text states, else what alone it mentions."""
     mentions = _mentions(text, field, lang)
+    named = {word for _, word, _ in mentions}
+    if len(named) < 2 and (field != "stage" or not named):
+        return next(iter(named), None)
     at = {position: word for position, word, _ in mentions}
     starts = [m.start("a") if m["a"] else m.start("b") for m in _vocabulary(field, lang)[2].finditer(text)]
     stated = {at[s] for s in starts if s in at}

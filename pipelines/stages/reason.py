@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from ser_toolkit.engine import failure_of
@@ -53,7 +54,7 @@ async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: P
             return failure_of(exc, STAGE, task.trace_id)
 
     rounds = drawn_rounds(dialogue, recipe)
-    if is_each:
+    if is_each or len(rounds) == 1:
         return [await one(r) for r in rounds]
     return list(await asyncio.gather(*(one(r) for r in rounds)))
 
@@ -270,6 +271,7 @@ def _in_words(
     )
 
 
+@cache
 def _words(lang: Lang) -> dict[str, str]:
     """The taxonomy's words, for a prompt."""
     return {

@@ -54,10 +54,12 @@ def weights(n_rounds: int) -> list[float]:
 
 def draw_rounds(n_rounds: int, n_draw: int, seed: int) -> list[int]:
     """`n_draw` different round numbers (all, where there are no more), in their order."""
-    left = dict(zip(range(1, n_rounds + 1), weights(n_rounds), strict=True)) if n_rounds else {}
+    if n_rounds <= n_draw:
+        return list(range(1, n_rounds + 1))
+    left = dict(zip(range(1, n_rounds + 1), weights(n_rounds), strict=True))
     draw = random.Random(seed)
     drawn: list[int] = []
-    while left and len(drawn) < n_draw:
+    while len(drawn) < n_draw:
         number = draw.choices(list(left), list(left.values()))[0]
         drawn.append(number)
         del left[number]
