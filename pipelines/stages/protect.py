@@ -1,9 +1,9 @@
 """What is private leaves a record, and what tells of a crisis is marked, before any model, journal or table sees it.
 
-All texts of one record go through one Redactor, so a person has one placeholder throughout. `raw` (a source's text before it
-was mended) is redacted too; where it does not show the same finds as the text, so that something may have stayed in it, it is
-dropped and the turn flagged "raw_dropped". The text of a Failure that cannot be read as text (escapes, broken bytes, a cut
-number) is dropped: file and position stay. May import: ser_toolkit.
+All texts of one record go through one Redactor, so a person has one placeholder throughout. `raw` (a source's text
+before it was mended) is redacted too; where it does not show the same finds as the text, so that something may have
+stayed in it, it is dropped and the turn flagged "raw_dropped". The text of a Failure that cannot be read as text
+(escapes, broken bytes, a cut number) is dropped: file and position stay. May import: ser_toolkit.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ R = TypeVar("R", Dialogue, Scenario, Failure)
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _UNREADABLE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|[\ufffd\ud800-\udfff\x00-\x08]")
-_KINDS_OF_KEYS: dict[str, Kind] = {
-    **dict.fromkeys(("name", "full_name", "fullname", "first_name", "last_name", "surname", "nickname", "姓名", "名字", "昵称", "player"), "name"),
-    **dict.fromkeys(("email", "e-mail", "mail", "邮箱"), "email"),
-    **dict.fromkeys(("phone", "telephone", "mobile", "tel", "电话", "手机", "手机号"), "phone"),
-    **dict.fromkeys(("address", "street", "地址", "住址"), "address"),
-    **dict.fromkeys(("username", "user_name", "handle", "wechat", "qq", "微信", "微信号"), "handle"),
-    **dict.fromkeys(("ssn", "passport", "id_card", "idcard", "身份证", "身份证号"), "id"),
-}  # fmt: skip
-"""Keys of free fields whose whole value is private, as far as it is text."""
-_PEOPLE_OF_NO_NAME = frozenset(
-    "seeker supporter user client patient npc player speaker listener unknown anonymous none 用户 来访者 求助者 匿名".split()
-)
+_KEYS: dict[Kind, str] = {
+    "name": "name full_name fullname first_name last_name surname nickname player 姓名 名字 昵称",
+    "email": "email e-mail mail 邮箱",
+    "phone": "phone telephone mobile tel 电话 手机 手机号",
+    "address": "address street 地址 住址",
+    "handle": "username user_name handle wechat qq 微信 微信号",
+    "id": "ssn passport id_card idcard 身份证 身份证号",
+}
+_KIND_OF_KEY: dict[str, Kind] = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
+"""Keys of free fields whose whole value is private, as far as it is a short text."""
+_SHORT = 200
+_NOBODY = {"seeker", "supporter", "user", "client", "patient", "npc", "player", "speaker", "listener", "unknown"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def protect(record: R, policy: Protect) -> tuple[R, ProtectCounts]:
 
 
 def supporter_may_be_imitated(dialogue: Dialogue, policy: Protect) -> bool:
-    """Whether a model may learn to answer as this dialogue's supporter does: not in a crisis, unless the recipe says so."""
+    """Whether a model may learn to answer as this supporter does: not in a crisis, unless the recipe says so."""
     return policy.imitate_crisis or dialogue.risk is None
 
 
@@ -86,10 +86,11 @@ def _protect_dialogue(record: Dialogue, swap: _Swap) -> tuple[Any, ProtectCounts
         "meta": swap.json(record.meta),
     }
     # A supporter that asks about suicide tells that it may be there, no more.
-    levels: list[RiskLevel | None] = [t.risk.level if t.speaker == "seeker" else "concern" for t in turns if t.risk] + [
-        _level(rest["situation"], record.lang)
-    ]
-    risk = highest(levels)
+    told: list[RiskLevel | None] = [_level(swap(record.situation), record.lang)]
+    for turn in turns:
+        if turn.risk:
+            told.append(turn.risk.level if turn.speaker == "seeker" else "concern")
+    risk = highest(told)
     dropped = sum("raw_dropped" in t.flags for t in turns)
     made = record.model_copy(update={"turns": turns, "risk": risk, **rest})
     return made, ProtectCounts(swap.counts, Counter([risk] if risk else []), dropped)
@@ -116,7 +117,7 @@ def _protect_failure(record: Failure) -> tuple[Any, ProtectCounts]:
     text, reason = redactor.redact_all(["" if unreadable else record.text, record.reason])
     if _UNREADABLE.search(reason):
         reason = f"{record.kind} (the reason quoted text that cannot be shown)"
-    risk = highest([record.risk if record.risk in ("concern", "high", "imminent") else None, _level(text, lang)])  # type: ignore[list-item]
+    risk = _level(text, lang) or record.risk
     made = record.model_copy(update={"text": text, "reason": reason, "risk": risk})
     counts = Counter({str(k): n for k, n in redactor.counts.items()})
     return made, ProtectCounts(counts, Counter([risk] if risk else []), text_dropped=int(unreadable))
@@ -174,8 +175,8 @@ class _Swap:
     def __init__(self, record: Dialogue | Scenario) -> None:
         self._redactor = Redactor(record.lang)
         for key, value in _fields(record):
-            kind = _KINDS_OF_KEYS.get(key.lower())
-            if kind and value.strip() and value.strip().lower() not in _PEOPLE_OF_NO_NAME and len(value) <= 200:
+            kind = _KIND_OF_KEY.get(key.lower())
+            if kind and value.strip().lower() not in _NOBODY and len(value) <= _SHORT:
                 self._redactor.know(value, kind)
         texts = [*dict.fromkeys(t for t in _texts(record) if t)]
         self._made = dict(zip(texts, self._redactor.redact_all(texts), strict=True))
@@ -188,7 +189,7 @@ class _Swap:
         return _map_strings(tree, self)
 
     def raw(self, raw: str, text: str) -> str | None:
-        """`raw` redacted as `text` was, and what stands around it; `None` where a find of the text does not show in it."""
+        """`raw` redacted as `text` was, and what stands around it; `None` where a find of the text is missing in it."""
         before, found, after = raw.partition(text)
         if text and found:
             return self._rest(before) + self._made[text] + self._rest(after)

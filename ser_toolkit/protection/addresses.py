@@ -1,4 +1,6 @@
-"""Postal addresses down to the house: a town, a district or a street alone is no find. The forms: `data/addresses.toml`."""
+"""Postal addresses down to the house: a town, a district or a street alone is no find. The forms:
+`data/addresses.toml`.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Crisis content in a text, by span and level: self-harm, abuse, danger to others; direct and veiled, English and Chinese.
+"""Crisis content in a text, by span and level: self-harm, abuse, danger to others; direct and veiled, English and
+Chinese.
 
-The rules are data (`data/crisis_en.toml`, `data/crisis_zh.toml`), so that people who know crises can read and mend them; no
-clinician has reviewed them yet. A text is read thus: idioms are blotted out; each rule is tried; a find that
-is denied ("I'm not suicidal") is dropped, so is one that tells a story of others' making; one told as long past is lowered to
-"concern". Rules err towards finding: the precision is stated in `docs/protection.md`.
+The rules are data (`data/crisis_en.toml`, `data/crisis_zh.toml`), so that people who know crises can read and mend
+them; no clinician has reviewed them yet. A text is read thus: idioms are blotted out; each rule is tried; a find
+that is denied ("I'm not suicidal") is dropped, so is one that tells a story of others' making; one told as long
+past is lowered to "concern". Rules err towards finding: the precision is stated in `docs/protection.md`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
 """From the least to the gravest: a worry, a wish or a plan or violence, now."""
 
 _CLAUSE = re.compile(r"[.!?;。！？；]|,\s*but\b|\bbut\b|，|但")
+_SENTENCE_END = re.compile(r"[.!?。！？]")
+_AROUND = 160  # characters on either side that a find is read with
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _QUOTED = re.compile(r"[\"“「『《][^\"”」』》\n]{2,200}[\"”」』》]|(?<!\w)'[^'\n]{8,200}'(?!\w)")
 
@@ -62,7 +65,7 @@ class _Rules:
 
 
 def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
-    """The crisis content of a text, in order, none overlapping; Chinese characters are read by the Chinese rules too."""
+    """The crisis content of a text, in order, none overlapping; Chinese is read by Chinese rules, whatever `lang`."""
     found = [*_find(text, "en")] if lang == "en" or not _HAN.search(text) else []
     if _HAN.search(text):
         found += _find(text, "zh")
@@ -71,7 +74,8 @@ def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
 
 def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
     """The gravest of these levels; `None` where there is none."""
-    return max((level for level in levels if level), key=LEVELS.index, default=None)
+    known: list[RiskLevel] = [level for level in levels if level]
+    return max(known, key=LEVELS.index) if known else None
 
 
 def _find(text: str, lang: Lang) -> Iterator[CrisisSpan]:
@@ -95,7 +99,8 @@ def _plain(text: str) -> str:
 
 def _is_denied(view: str, match: re.Match[str], rule: _Rule, rules: _Rules) -> bool:
     """Whether the words before a find (of a wide rule: before its last word) deny it, or the answer to a question."""
-    if rules.asked.search(view[: match.end()]) and rules.negation_after.search(view[match.end() : match.end() + 80]):
+    question = view[max(0, match.start() - _AROUND) : match.end()]
+    if rules.asked.search(question) and rules.negation_after.search(view[match.end() : match.end() + 80]):
         return True
     last = (match[0].rfind(" ") + 1) or max(0, len(match[0]) - 2)
     start = match.start() + (last if rule.wide else 0)
@@ -106,40 +111,47 @@ def _is_denied(view: str, match: re.Match[str], rule: _Rule, rules: _Rules) -> b
 
 def _is_fiction(plain: str, match: re.Match[str], rules: _Rules) -> bool:
     """Whether a find is of a film, a book, a song, a game: what it quotes, or what its persons do."""
-    around = plain[max(0, match.start() - 160) : match.end() + 100]
+    first = max(0, match.start() - _AROUND)
+    around = plain[first : match.end() + _AROUND]
+    start, end = match.start() - first, match.end() - first
     if not rules.fiction.search(around):
         return False
-    if any(q.start() < match.start() and match.end() < q.end() for q in _QUOTED.finditer(plain)):
+    if any(q.start() < start and end < q.end() for q in _QUOTED.finditer(around)):
         return True
     sentence = _sentence(plain, match)
-    if not rules.fiction.search(sentence) and not rules.fiction.search(
-        plain[max(0, match.start() - 160) : match.start()]
-    ):
+    if not rules.fiction.search(sentence) and not rules.fiction.search(around[:start]):
         return False
     said = _QUOTED.sub("", match[0])
     return not rules.first_person.search(said) and not rules.fiction_lifts.search(sentence)
 
 
 def _sentence(plain: str, match: re.Match[str]) -> str:
-    start = max((plain.rfind(c, 0, match.start()) for c in ".!?。！？"), default=-1) + 1
-    ends = [i for c in ".!?。！？" if (i := plain.find(c, match.end())) >= 0]
-    return plain[start : min(ends, default=len(plain))]
+    before = _SENTENCE_END.split(plain[max(0, match.start() - _AROUND) : match.start()])[-1]
+    after = _SENTENCE_END.split(plain[match.end() : match.end() + _AROUND], maxsplit=1)[0]
+    return before + match[0] + after
 
 
 def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
     """Of finds that overlap, the gravest (then the longest) stays."""
     kept: list[CrisisSpan] = []
-    for span in sorted(found, key=lambda s: (-LEVELS.index(s.level), s.start - s.end, s.start)):
-        if all(span.end <= k.start or k.end <= span.start for k in kept):
+    reach = 0
+    for span in sorted(found, key=lambda s: (s.start, -s.end)):
+        if span.start >= reach:
             kept.append(span)
-    return sorted(kept, key=lambda s: s.start)
+        else:
+            kept[-1] = max(kept[-1], span, key=lambda s: (LEVELS.index(s.level), s.end - s.start))
+        reach = max(reach, span.end)
+    return kept
 
 
 @cache
 def _rules(lang: Lang) -> _Rules:
     tree = table(f"crisis_{lang}")
     parts = tree["parts"]
-    rules = tuple(_Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts), r.get("wide", False)) for r in tree["rule"])
+    rules = tuple(
+        _Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts), r.get("wide", False))
+        for r in tree["rule"]
+    )
     edge = r"\b" if lang == "en" else ""
     fiction = "|".join(tree["fiction"]["words"].split())
     return _Rules(

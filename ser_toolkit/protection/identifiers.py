@@ -1,7 +1,7 @@
 """What has a form of its own: e-mail, links to a person's page, handles, numbers of documents and accounts, phones.
 
-The forms are data (`data/identifiers.toml`). A number that proves itself (a checksum, a date of birth) needs no word beside
-it, any other does. Numbers of helplines are nobody's. May import: phonenumbers, inside its function.
+The forms are data (`data/identifiers.toml`). A number that proves itself (a checksum, a date of birth) needs no
+word beside it, any other does. Numbers of helplines are nobody's. May import: phonenumbers, inside its function.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ from collections.abc import Iterator
 
 from .helplines import public_numbers
 from .spans import Kind, Span
-from .tables import pattern
+from .tables import pattern, words
 
 _NEAR_A_HANDLE = (
-    "insta", " ig ", " ig:", "twitter", "snap", "discord", "tiktok", "tik tok", "telegram", " kik", "skype", "facebook", " fb",
-    "messenger", "whatsapp", "whats app", "wechat", "weixin", " line ", "reddit", "u/", "tumblr", "youtube", "linkedin", " psn",
-    "xbox", "steam", "gamer", "roblox", "signal", "viber", "kakao", "venmo", "cash app", "cashapp", "username", "user name",
-    "screen name", "handle", "login", "user id", "微信", "威信", "薇信", "微 信", "qq", "企鹅", "扣扣", "vx", "wx", "v信", "加v", "+v",
-    "+ v", "抖音", "快手", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
+    "insta", " ig ", " ig:", "twitter", "snap", "discord", "tiktok", "tik tok", "telegram", " kik",
+    "skype", "facebook", " fb", "messenger", "whatsapp", "whats app", "wechat", "weixin", " line ",
+    "reddit", "u/", "tumblr", "youtube", "linkedin", " psn", "xbox", "steam", "gamer", "roblox", "signal",
+    "viber", "kakao", "venmo", "cash app", "cashapp", "username", "user name", "screen name", "handle",
+    "login", "user id", "微信", "威信", "薇信", "微 信", "qq", "企鹅", "扣扣", "vx", "wx", "v信", "加v", "+v", "+ v",
+    "抖音", "快手", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
 )  # fmt: skip
-_NO_HANDLE = frozenset(
-    "the not and but that this what for with from also down off gone just like very really always still full fine okay good "
-    "great public private hacked blocked deleted banned broken open closed linked connected there here everyone everything "
-    "nothing something over done more your".split()
-)
+_NO_HANDLE = words("no_handles")
 _REGIONS = {"en": ("US", "GB"), "zh": ("CN",)}
 _REGIONS_NEAR = {"en": ("AU", "IN", "IE", "NZ", "ZA", "SG", "DE", "FR", "NG"), "zh": ("HK", "TW", "US", "SG")}
 _DIGIT = re.compile(r"\d", re.ASCII)
@@ -67,7 +64,7 @@ def _handles(text: str) -> Iterator[Span]:
         value = text[start:end].rstrip(".")
         bare = value.lstrip("@")
         marked = re.search(r"[\d_.#@]", value) is not None
-        if bare.lower() not in _NO_HANDLE and (marked or m.lastgroup != "value_near" and len(bare) > 3):
+        if bare.lower() not in _NO_HANDLE and (marked or (m.lastgroup != "value_near" and len(bare) > 3)):
             yield Span(start, start + len(value), "handle", "handle")
     yield from _all("handle_zh", "handle", text)
 

@@ -1,9 +1,9 @@
 """Names of private persons in text of Latin letters: word lists, and the words around (`data/names_en.toml`).
 
-Three grades of first names. A plain one ("Sarah") is a name wherever it stands with a capital, and in small letters where it
-is common. One that is also an ordinary word ("Grace") or a place ("Austin") needs its surroundings. A word of no list is a
-name only where the text says so ("my name is", "my brother", "Mr."). Names of public figures, brands and fiction stay, unless
-someone says that it is theirs. Months, days, faiths and peoples are no names.
+Three grades of first names. A plain one ("Sarah") is a name wherever it stands with a capital, and in small letters
+where it is common. One that is also an ordinary word ("Grace") or a place ("Austin") needs its surroundings. A word
+of no list is a name only where the text says so ("my name is", "my brother", "Mr."). Names of public figures,
+brands and fiction stay, unless someone says that it is theirs. Months, days, faiths and peoples are no names.
 """
 
 from __future__ import annotations
@@ -157,7 +157,12 @@ def _acts(text: str, start: int, end: int, grade: Grade) -> bool:
     """Whether an ambiguous word stands where only a person's name stands."""
     word, before = text[start:end], text[max(0, start - _BEFORE) : start]
     bare = word.lower()
-    if word.isupper() or bare in words("no_names") or _around("place_before").search(before) or _around("capital_after").match(text, end):
+    if (
+        word.isupper()
+        or bare in words("no_names")
+        or _around("place_before").search(before)
+        or _around("capital_after").match(text, end)
+    ):
         return False
     opens = _around("starts").search(before) is not None
     inside = grade == "word" and not opens

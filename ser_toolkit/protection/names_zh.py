@@ -1,9 +1,9 @@
 """Names of private persons in Chinese text: surnames, what names are made of, word borders, and the words around.
 
-Word borders and parts of speech come from jieba's dictionary (`rjieba`); a name begins at a border and is no word of the
-dictionary. Three characters of a surname and two name characters are a name wherever they stand so; two are one where the
-dictionary knows it for a name, or the words around say so. "小王", "老李" and the surname of "王老师" are names by their form.
-Surnames that are common words as well ("高", "文") need the end of a phrase on both sides.
+Word borders and parts of speech come from jieba's dictionary (`rjieba`); a name begins at a border and is no word
+of the dictionary. Three characters of a surname and two name characters are a name wherever they stand so; two are
+one where the dictionary knows it for a name, or the words around say so. "小王", "老李" and the surname of "王老师" are
+names by their form. Surnames that are common words as well ("高", "文") need the end of a phrase on both sides.
 """
 
 from __future__ import annotations
@@ -121,7 +121,12 @@ def _full_name_end(text: str, at: int, borders: Borders) -> int | None:
     common = surname in words("weak_surnames_zh")
     for end in (given + 2, given + 1):
         cut = end in borders or (part.startswith("nr") and _ends(text, end))
-        if not cut or not _is_given(text[given:end]) or _is_title(text[given:end]) or _is_word(text[at:end], at, borders):
+        if (
+            not cut
+            or not _is_given(text[given:end])
+            or _is_title(text[given:end])
+            or _is_word(text[at:end], at, borders)
+        ):
             continue
         known = part.startswith("nr") and at + len(word) == end
         alone = _begins(text, at) and (known or _ends(text, end))

@@ -1,10 +1,10 @@
 """Placeholders in place of what is private, the same for the same person throughout one dialogue.
 
-A Redactor serves one dialogue. It remembers who is who by salted hashes, under a salt that it drew for itself, so it holds no
-original text, and neither its repr nor an exception can show any. Who is who: a full name and its first name are one person
-while no second person shares that first name; so are a title with a surname and the one full name with it. Case does not
-count. In Chinese a given name without its surname is the same person; "王老师" and "小王" are each their own, since they are
-often not the person whose full name has that surname.
+A Redactor serves one dialogue. It remembers who is who by salted hashes, under a salt that it drew for itself, so
+it holds no original text, and neither its repr nor an exception can show any. Who is who: a full name and its first
+name are one person while no second person shares that first name; so are a title with a surname and the one full
+name with it. Case does not count. In Chinese a given name without its surname is the same person; "王老师" and "小王"
+are each their own, since they are often not the person whose full name has that surname.
 """
 
 from __future__ import annotations
@@ -59,15 +59,17 @@ class Redactor:
 
     def know(self, value: str, kind: Kind) -> None:
         """A field of a record says that this whole value is private ("name": "Tom Becker")."""
-        self._whole[self._digest(value.strip())] = kind
-        if kind == "name":
-            self._meet(value.strip())
+        value = value.strip()
+        if value and not PLACEHOLDER.search(value):
+            self._whole[self._digest(value)] = kind
+            if kind == "name":
+                self._meet(value)
 
     def __repr__(self) -> str:
         return f"Redactor(counts={dict(self.counts)})"
 
     def _learn(self, text: str) -> list[Span]:
-        """Its finds; names among them are remembered, and numbers that an earlier redaction gave are not given again."""
+        """Its finds. Names among them are remembered; a number that an earlier redaction gave is not given again."""
         for m in PLACEHOLDER.finditer(text):
             self._last_number[m[1]] = max(self._last_number[m[1]], int(m[2]))
         stripped = text.strip()
@@ -83,7 +85,7 @@ class Redactor:
         return spans
 
     def _replace(self, text: str, spans: list[Span], count: bool) -> str:
-        """The text with these spans and all further mentions of known people replaced, until nothing is left to find."""
+        """The text with these spans, and all mentions of known people, replaced, until nothing is left to find."""
         if not spans and not self._people:
             return text
         view = masked(text, spans)

@@ -41,7 +41,10 @@ def resolve(spans: Iterable[Span]) -> list[Span]:
 
 
 def masked(text: str, spans: Iterable[Span]) -> str:
-    """The text, as long as before, with nothing to find in these spans or in a placeholder."""
-    for span in spans:
-        text = text[: span.start] + MASK * (span.end - span.start) + text[span.end :]
+    """The text, as long as before, with nothing to find in these spans (none overlapping) or in a placeholder."""
+    parts, at = [], 0
+    for span in sorted(spans, key=lambda s: s.start):
+        parts += [text[at : span.start], MASK * (span.end - span.start)]
+        at = span.end
+    text = "".join([*parts, text[at:]]) if at else text
     return PLACEHOLDER.sub(lambda m: MASK * len(m[0]), text) if "[" in text else text

@@ -57,7 +57,7 @@ def compile_lines(lines: str, parts: Mapping[str, str], flags: re.RegexFlag = re
     split = [a for line in lines.splitlines() if line.strip() for a in _alternatives(line)]
     inside = [a for a in split if not a.startswith(r"\b")]
     at_words = "|".join(a.removeprefix(r"\b") for a in split if a.startswith(r"\b"))
-    joined = "|".join([*([rf"\b(?:{at_words})"] if at_words else []), *inside])
+    joined = "|".join([*([rf"\b(?=[\w'])(?:{at_words})"] if at_words else []), *inside])
     while (filled := _PART.sub(lambda m: parts[m[1]], joined)) != joined:
         joined = filled
     return re.compile(joined, flags)
