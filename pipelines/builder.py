@@ -255,10 +255,11 @@ class _Build:
         """Run one stage into its table; rows keep the order of the records."""
         totals = StageTotals()
 
-        def emit(_: Record, rows: list[Record]) -> None:
+        def emit(record: Record, rows: list[Record]) -> None:
             for row in rows:
-                if isinstance(row, Failure):
-                    self._fail(row, failures, totals)
+                if isinstance(row, Failure):  # what is lost in a crisis is counted on its own
+                    risk = getattr(record, "risk", None)
+                    self._fail(row.model_copy(update={"risk": risk}) if risk else row, failures, totals)
                 else:
                     table.append(row)
                     totals.rows += 1

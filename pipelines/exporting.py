@@ -89,7 +89,9 @@ def export_tables(home: Workspace, version: str | None) -> ExportResult:
             lineage=lineage,
             machinery_only=machinery_only,
             absent_reasons=dict.fromkeys(("steps", "preferences", "judgements"), NO_LABELS),
-            failures=Counter(f.kind for f in read_table(home.table("failures"), Failure)),
+            failures=Counter(
+                f"{f.kind}, {f.risk} risk" if f.risk else f.kind for f in read_table(home.table("failures"), Failure)
+            ),
             verdicts=verdicts,
             withdrawn=withdrawn_ids(home),
         ),

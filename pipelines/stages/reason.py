@@ -31,8 +31,8 @@ from .sample import Round, drawn_rounds
 STAGE = "reason"
 PART_TOKENS = 160
 """Completion limit of one part where each part is a call of its own."""
-LONGEST = "Progressive Questioning, Anticipation"
-"""Stands for the labels that a part's prompt names, when its length is estimated."""
+LONGEST = "Anticipation, Depression"
+"""Stands for the emotions that a part's prompt names, when its length is estimated."""
 PROMPT_MARGIN = 64
 """Tokens left for a chat template's own markup."""
 
@@ -177,7 +177,7 @@ def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
 
 async def _write_each(task: _Task) -> Trace:
     names = ("reason_step1", "reason_step2", "reason_step3", "reason_reply")
-    turns, start = task.history(PART_TOKENS, *map(task.prompt, names), emotions=LONGEST, strategy=LONGEST)
+    turns, start = task.history(PART_TOKENS, *map(task.prompt, names), emotions=LONGEST)
     history = render_history(turns, task.lang)
     problem = await _text(task, "reason_step1", history)
     state = await _choose(task, "reason_step2", STATE, history)
@@ -185,11 +185,10 @@ async def _write_each(task: _Task) -> Trace:
     felt = _listed(emotions, task.lang)
     choice = await _choose(task, "reason_step3", CHOICE, history, emotions=felt)
     strategy = choice["strategy"]
-    shown = _in(strategy, task.lang)
-    reply = await _text(task, "reason_reply", history, emotions=felt, strategy=shown)
+    reply = await _text(task, "reason_reply", history)
     labels = Labels(STAGE_OF[strategy], strategy, state["sentiment"], state["intensity"], emotions)
     return task.trace(
-        _in_words(problem, state, choice, labels, task.lang),
+        _in_words(problem, labels, task.lang),
         reply,
         labels,
         start=start,
@@ -238,36 +237,32 @@ def _object(**properties: Any) -> dict[str, Any]:
     }
 
 
-BECAUSE = {"type": "string", "minLength": 20, "maxLength": 240}
 STATE = _object(
     sentiment={"enum": list(SENTIMENTS)},
     intensity={"enum": list(INTENSITIES)},
     emotions={"type": "array", "items": {"enum": list(EMOTIONS)}, "minItems": 1, "maxItems": 2},
-    because=BECAUSE,
 )
 """What step 2 is chosen under."""
-CHOICE = _object(strategy={"enum": list(STRATEGIES)}, because=BECAUSE)
+CHOICE = _object(strategy={"enum": list(STRATEGIES)})
 """What step 3 is chosen under."""
 
 
-def _in_words(
-    problem: str, state: dict[str, Any], choice: dict[str, Any], labels: Labels, lang: Lang
-) -> tuple[str, str, str]:
-    """The three steps as text: the labels put into words by code, the model's reasons as it gave them."""
-    stage, strategy = _in(labels.stage or "", lang), _in(labels.strategy or "", lang)
-    sentiment, intensity = _in(labels.sentiment or "", lang), _in(labels.intensity or "", lang)
+def _in_words(problem: str, labels: Labels, lang: Lang) -> tuple[str, str, str]:
+    """The three steps as text. A small model's own reasons for its choices are noise: the labels stand alone."""
+    stage, strategy, sentiment, intensity = (
+        _in(word or "", lang) for word in (labels.stage, labels.strategy, labels.sentiment, labels.intensity)
+    )
     felt = _listed(labels.emotions, lang)
-    why, reason_ = (" ".join(x["because"].split()) for x in (state, choice))
     if lang == "zh":
         return (
             f"{problem} 支持阶段：{stage}。",
-            f"情感倾向：{sentiment}。强度：{intensity}。情绪：{felt}。{why}",
-            f"策略：{strategy}。{reason_}",
+            f"情感倾向：{sentiment}。强度：{intensity}。情绪：{felt}。",
+            f"策略：{strategy}。",
         )
     return (
         f"{problem} Stage of support: {stage}.",
-        f"Sentiment: {sentiment}. Intensity: {intensity}. Emotions: {felt}. {why}",
-        f"Strategy: {strategy}. {reason_}",
+        f"Sentiment: {sentiment}. Intensity: {intensity}. Emotions: {felt}.",
+        f"Strategy: {strategy}.",
     )
 
 

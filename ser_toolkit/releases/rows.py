@@ -37,10 +37,11 @@ _LABEL = _struct(original=_TEXT, corpus=_TEXT, ser=_TEXT)
 _CUE = _struct(channel=_TEXT, text=_TEXT, source=_TEXT)
 _MESSAGES = pa.list_(_struct(role=_TEXT, content=_TEXT))
 _MEDIA = _struct(kind=_TEXT, sha256=_TEXT, media_type=_TEXT, url=_TEXT, status=_TEXT)
+_RISK = _struct(level=_TEXT, category=_TEXT, start=_INT, end=_INT)
 _TURN = _struct(
     speaker=_TEXT, text=_TEXT, raw=_TEXT, strategies=pa.list_(_LABEL), emotions=pa.list_(_LABEL),
     feedback=_INT, cues=pa.list_(_CUE), media=pa.list_(_MEDIA), origin=_TEXT, start_s=pa.float64(),
-    end_s=pa.float64(), flags=_TEXTS,
+    end_s=pa.float64(), risk=_RISK, flags=_TEXTS,
 )  # fmt: skip
 _SURVEY = _struct(initial_intensity=_INT, final_intensity=_INT, empathy=_INT, relevance=_INT, supporter_relevance=_INT)
 _SPEAKER = _struct(role=_TEXT, persona=_TEXT, attributes=_TEXT)
@@ -49,8 +50,8 @@ _IDENTITY = {"id": _TEXT, "dialogue_id": _TEXT, "root_id": _TEXT, "lang": _TEXT,
 _DIALOGUES = _struct(
     id=_TEXT, root_id=_TEXT, rewritten_from=_TEXT, scenario_id=_TEXT, lang=_TEXT, licence=_TEXT,
     source_format=_TEXT, source_file=_TEXT, source_position=_TEXT, situation=_TEXT, problem=_TEXT,
-    emotion=_LABEL, survey=_SURVEY, speakers=pa.list_(_SPEAKER), turns=pa.list_(_TURN), flags=_TEXTS,
-    meta=_TEXT,
+    emotion=_LABEL, survey=_SURVEY, speakers=pa.list_(_SPEAKER), turns=pa.list_(_TURN), risk=_TEXT,
+    flags=_TEXTS, meta=_TEXT,
 )  # fmt: skip
 _TRACES = _struct(
     prompt=_MESSAGES, completion=_MESSAGES, **_IDENTITY, round=_INT, target=_INT, stage=_TEXT,
@@ -108,6 +109,7 @@ def dialogue_row(dialogue: Dialogue) -> Row:
         "survey": dialogue.survey.model_dump(),
         "speakers": [_speaker(s) for s in dialogue.speakers],
         "turns": [_turn(t) for t in dialogue.turns],
+        "risk": dialogue.risk,
         "flags": list(dialogue.flags),
         "meta": _json_text(dialogue.meta),
     }
@@ -236,6 +238,7 @@ def _turn(turn: Turn) -> Row:
         "origin": turn.origin,
         "start_s": turn.start_s,
         "end_s": turn.end_s,
+        "risk": turn.risk.model_dump() if turn.risk else None,
         "flags": list(turn.flags),
     }
 

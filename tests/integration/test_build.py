@@ -183,3 +183,42 @@ def test_no_key_reaches_any_file(tmp_path, llm, monkeypatch, capfd):
     manifest = json.loads(next((tmp_path / "w" / "releases").glob("*/manifest.json")).read_text())
     assert "127.0.0.1" not in json.dumps(manifest), "addresses stay out of what is shared"
     assert str(tmp_path) not in json.dumps(manifest)
+
+
+def test_private_data_leaves_before_anything_is_written_and_crisis_is_marked(tmp_path, llm, model_server):
+    talks = [
+        [
+            ("user", "Hi, I'm Kevin Walsh, call me at 212-555-0187 tonight."),
+            ("assistant", "I will, Kevin. What happened?"),
+        ],
+        [
+            ("user", "Everyone would be better off without me."),
+            ("assistant", "I'm glad you said it. Are you safe now?"),
+        ],
+    ]
+    source = tmp_path / "in.jsonl"
+    lines = [
+        {"id": f"d{n}", "messages": [{"role": role, "content": text} for role, text in talk]}
+        for n, talk in enumerate(talks)
+    ]
+    source.write_text("\n".join(json.dumps(line) for line in [*lines, {"id": "d2", "messages": "Kevin Walsh"}]))
+    sets = [*llm["sets"], "failures.max_share=0.5"]
+    options = {"sources": [f"messages:{source}"], "quiet": True, "model": llm["model"]}
+    result = build(tmp_path / "w", sets=sets, **options)
+    sent = json.dumps(model_server.bodies())
+    assert "[NAME_1]" in sent and "better off without me" in sent, "the filter still judges it"
+    for file in [p for p in (tmp_path / "w").rglob("*") if p.is_file()]:
+        assert b"Kevin" not in file.read_bytes() and b"0187" not in file.read_bytes(), file
+    assert "Kevin" not in sent and "0187" not in sent
+    release = load_release(result.export.made.path)
+    dialogues = {d["id"]: d for d in release.frame("dialogues").to_dicts()}
+    assert dialogues["messages-d1"]["risk"] and dialogues["messages-d1"]["turns"][0]["risk"]["category"] == "self_harm"
+    assert release.frame("traces")["dialogue_id"].to_list() == ["messages-d0"], "no supporter is imitated in a crisis"
+    assert any("1 dialogues with crisis content" in n for n in result.notes)
+    imitated = build(tmp_path / "w", sets=[*sets, "protect.imitate_crisis=true"], **options)
+    assert load_release(imitated.export.made.path).frame("traces").height == 2
+    model_server.reset(faults={"filter": 1.0})
+    more = ["failures.max_share=1", "protect.imitate_crisis=true", "filter.enabled=false"]
+    withheld = build(tmp_path / "w2", sets=[*llm["sets"], *more], **options)
+    by_risk = load_release(withheld.export.made.path).manifest["failures"]
+    assert by_risk == {"malformed": 1, "filtered": 1, "filtered, high risk": 1}, "C6: withheld replies count by risk"
