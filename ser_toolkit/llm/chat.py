@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+import orjson
+
 from ..errors import RecordError
 from ..schema import canonical_json
 
@@ -66,24 +68,25 @@ class Request:
 
     def key(self, identity: str, model: str) -> str:
         """SHA-256 (hex) of the whole request as sent to `model` at `identity`."""
-        return hashlib.sha256(
-            canonical_json(
-                {
-                    "identity": identity,
-                    "model": model,
-                    "messages": [[m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages],
-                    "temperature": self.temperature,
-                    "top_p": self.top_p,
-                    "max_tokens": self.max_tokens,
-                    "seed": self.seed,
-                    "stop": self.stop,
-                    "schema": self.schema,
-                    "choices": self.choices,
-                    "logprobs": self.logprobs,
-                    "attempt": self.attempt,
-                }
-            )
-        ).hexdigest()
+        tree = {
+            "identity": identity,
+            "model": model,
+            "messages": [[m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages],
+            "temperature": self.temperature,
+            "top_p": self.top_p,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "stop": self.stop,
+            "schema": self.schema,
+            "choices": self.choices,
+            "logprobs": self.logprobs,
+            "attempt": self.attempt,
+        }
+        try:
+            data = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # a lone surrogate, or a number past 64 bits
+            data = canonical_json(tree)
+        return hashlib.sha256(data).hexdigest()
 
     def again(self) -> Request:
         """The same request, asked once more: next attempt, another seed."""
