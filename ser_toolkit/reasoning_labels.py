@@ -57,6 +57,7 @@ _EMOTION_LIST = {
     "en": r"\bemotions?\b[^\S\n]*(?:\([^)\n]{0,20}\))?[*_]{0,2}(?:[:：=]|\b(?:are|is|include|includes|of)\b)",
     "zh": r"(?:情绪|情感)(?:类别|标签|状态)?[*_]{0,2}(?:[:：=]|为|是|包括|有)",
 }
+_HAN = re.compile(r"[\u4e00-\u9fff]")
 _MAX_LIST = 300  # characters
 _LIST_END = re.compile(r"[.;。；\n]|sentiment|polarity|intensity|倾向|极性|强度|程度", re.I)
 
@@ -68,7 +69,9 @@ def read_labels(steps: Sequence[str | None], lang: Lang) -> Labels:
     the steps do not; where both are named and disagree, the stage is `None`.
     """
     analysis, feeling, choice = (step or "" for step in steps)
-    order: tuple[Lang, Lang] = ("zh", "en") if lang == "zh" else ("en", "zh")
+    order: tuple[Lang, ...] = ("zh", "en") if lang == "zh" else ("en", "zh")
+    if not any(_HAN.search(text) for text in (analysis, feeling, choice)):
+        order = ("en",)
     strategy = _first(_one(choice, "strategy", name) for name in order)
     stage = _first(_one(text, "stage", name) for text in (analysis, choice) for name in order)
     implied = STAGE_OF.get(strategy or "")
