@@ -116,13 +116,14 @@ def _is_fiction(plain: str, match: re.Match[str], rules: _Rules) -> bool:
     start, end = match.start() - first, match.end() - first
     if not rules.fiction.search(around):
         return False
-    if any(q.start() < start and end < q.end() for q in _QUOTED.finditer(around)):
+    quoted = [q.span() for q in _QUOTED.finditer(around)]
+    if any(a < start and end < b for a, b in quoted):
         return True
     sentence = _sentence(plain, match)
     if not rules.fiction.search(sentence) and not rules.fiction.search(around[:start]):
         return False
-    said = _QUOTED.sub("", match[0])
-    return not rules.first_person.search(said) and not rules.fiction_lifts.search(sentence)
+    said = "".join(c for i, c in enumerate(match[0], start) if not any(a <= i < b for a, b in quoted))
+    return not rules.first_person.search(said) and not rules.fiction_lifts.search(_QUOTED.sub("", sentence))
 
 
 def _sentence(plain: str, match: re.Match[str]) -> str:

@@ -20,7 +20,7 @@ from .tables import compile_lines, ordered_words, pattern, phrases, table, words
 Grade = Literal["plain", "word", "place", "none"]
 
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
-_TOKEN = re.compile(r"(?<![\w'’@#./-])[^\W\d_][\w'’-]*(?![@/]|\.\w)")
+_TOKEN = re.compile(r"(?<![\w@#./-])(?<!\w['’])[^\W\d_][\w'’-]*(?![@/]|\.\w)")
 _POSSESSIVE = re.compile(r"['’]s?$|-$")
 _BEFORE = 24  # characters before a word that tell what it is
 
@@ -195,7 +195,7 @@ def _rules() -> tuple[_Rule, ...]:
             compile_lines(r["patterns"], tree["parts"], re.IGNORECASE if "i" in r["flags"] else re.NOFLAG),
             r.get("small", False),
             r.get("unknown", False),
-            re.compile(r["unknown_after"], re.IGNORECASE) if "unknown_after" in r else None,
+            re.compile(r["unknown_after"]) if "unknown_after" in r else None,
         )
         for r in tree["rule"]
     )

@@ -133,7 +133,7 @@ def _numbers(text: str, known: Container[str] = ()) -> list[str]:
         parts = [p for p in re.split(r"\D+", m[0]) if len(p) >= 3]
         apart = _digits(m[0]) not in known and parts and all(p in known for p in parts)
         found += parts if apart else [_digits(m[0])]
-    return [n for n in found if len(n) >= 3 and not pattern("replies", "not_a_number").search(n)]
+    return [n for n in found if len(n) >= 3 and (n in known or not pattern("replies", "not_a_number").search(n))]
 
 
 def _digits(number: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ser_toolkit.protection.spans import Span
 
-HERE = Path(__file__).parent
+SETS = Path(__file__).parent / "sets"
 _MARK = re.compile(r"\{(name|phone|email|address|handle|id|url):([^{}|]*)(?:\|([^{}|]*))?\}")
 
 
@@ -20,9 +20,9 @@ class Gold:
     kind: str
 
 
-def read_marked(lang: str) -> tuple[list[tuple[str, list[Gold]]], list[str]]:
-    """The marked texts of a language with their gold spans, and the texts that hold nothing private."""
-    tree = tomllib.loads((HERE / f"pii_{lang}.toml").read_text(encoding="utf-8"))
+def read_marked(name: str, lang: str) -> tuple[list[tuple[str, list[Gold]]], list[str]]:
+    """The marked texts of a set with their gold spans, and its texts that hold nothing private."""
+    tree = tomllib.loads((SETS / f"{name}_{lang}.toml").read_text(encoding="utf-8"))
     return [unmark(t) for t in tree["texts"]], list(tree["none"])
 
 
@@ -48,3 +48,15 @@ def is_covered(gold: Gold, found: list[Span]) -> bool:
 def is_right(span: Span, gold: list[Gold]) -> bool:
     """Whether a find is, at least in part, something private."""
     return any(span.start < g.end and g.start < span.end for g in gold)
+
+
+def read_crisis(lang: str) -> tuple[list[str], list[str]]:
+    """All messages of all sets that tell of a crisis, and all that do not."""
+    risk: list[str] = []
+    none: list[str] = []
+    for file in sorted(SETS.glob(f"crisis*_{lang}.toml")):
+        tree = tomllib.loads(file.read_text(encoding="utf-8"))
+        none += tree.pop("none")
+        tree.pop("imminent", None)
+        risk += [text for texts in tree.values() for text in texts]
+    return risk, none
