@@ -20,7 +20,7 @@ from ser_toolkit.protection.spans import PLACEHOLDER, Kind
 from ser_toolkit.recipe import Protect
 from ser_toolkit.schema import Cue, Dialogue, Failure, Json, Label, Lang, Risk, RiskLevel, Scenario, Speaker, Turn
 
-R = TypeVar("R", Dialogue, Scenario, Failure)
+R = TypeVar("R", bound=Dialogue | Scenario | Failure)
 
 _HAN = re.compile(r"[\u3400-\u9fff]")
 _UNREADABLE = re.compile(r"\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|[\ufffd\ud800-\udfff\x00-\x08]")

@@ -120,7 +120,7 @@ def _full_name_end(text: str, at: int, borders: Borders) -> int | None:
     given = at + len(surname)
     common = surname in words("weak_surnames_zh")
     for end in (given + 2, given + 1):
-        cut = end in borders or (part.startswith("nr") and _ends(text, end))
+        cut = end in borders or (part.startswith("nr") and end < at + len(word) and _ends(text, end))
         if (
             not cut
             or not _is_given(text[given:end])
