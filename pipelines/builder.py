@@ -27,6 +27,7 @@ from ser_toolkit.progress import Progress
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe, SourceSpec, load_recipe
 from ser_toolkit.registry import load
+from ser_toolkit.releases.write import check_version
 from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Verdict
 from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace
@@ -100,6 +101,7 @@ def build(
     recipe, DataError for data and workspace, RemoteError for the model, TooManyFailures past `failures.max_share`.
     """
     home = Workspace(Path(workspace))
+    check_version(version)
     flags: dict[str, Any] = {} if model is None else {"llm.model": model}
     recipe = load_recipe(home.root, sets, flags)
     specs = [_parse_source(s) for s in sources] or [_beside(home.root, s) for s in recipe.sources] or [SEEDS]
@@ -139,7 +141,7 @@ class _Build:
             chat = JournaledChat(open_model(self.recipe.llm), journal)
             self.progress.chat = chat
             try:
-                self._import(formats, chat, failures)
+                await self._import(formats, chat, failures)
                 await self._stages(chat, failures)
             finally:
                 self.progress.stop()
@@ -171,7 +173,9 @@ class _Build:
     def _failed_calls(self) -> list[str]:
         return [f.request_key for f in read_table(self.home.table("failures"), Failure) if f.request_key]
 
-    def _import(self, formats: dict[str, SourceFormat], chat: JournaledChat, failures: TableWriter[Failure]) -> None:
+    async def _import(
+        self, formats: dict[str, SourceFormat], chat: JournaledChat, failures: TableWriter[Failure]
+    ) -> None:
         """Read every source into the tables `imported` and `scenarios`; what is private leaves each record first."""
         withdrawn = withdrawn_ids(self.home)
         seen: dict[str, str] = {}
@@ -191,6 +195,8 @@ class _Build:
                         (dialogues if isinstance(record, Dialogue) else scenarios).append(record)  # type: ignore[arg-type]
                         totals.rows += 1
                     self.progress.advance(1, [record] if isinstance(record, Failure) else [])
+                    if totals.records % 16 == 0:
+                        await asyncio.sleep(0)  # Ctrl-C is heard here
         except BaseException:
             dialogues.abandon()
             scenarios.abandon()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
 import typer
 
@@ -60,7 +61,7 @@ def run(argv: list[str], *, debug: bool = False) -> int:
         return code
     except SerError as exc:
         if debug:
-            raise
+            traceback.print_exc()
         _tell(f"error: {exc.message}", exc.hint)
         return exc.exit_code
     except BrokenPipeError:

@@ -100,6 +100,8 @@ def _shadowed() -> list[Check]:
 
 
 def _disk(workspace: Path) -> Check:
+    if workspace.exists() and not workspace.is_dir():
+        return Check("workspace", "broken", f"{workspace}: a file, not a folder", "choose another folder with -w")
     folder = next(p for p in (workspace.resolve(), *workspace.resolve().parents) if p.exists())
     free = shutil.disk_usage(folder).free // 2**20
     if not os.access(folder, os.W_OK):

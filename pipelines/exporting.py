@@ -62,7 +62,7 @@ class ExportResult:
 
 def export(home: Workspace, version: str | None = None) -> ExportResult:
     """Make a release from the tables of the last build. Raises DataError where no build is complete."""
-    with home.locked():
+    with home.must_exist().locked():
         return export_tables(home, version)
 
 

@@ -19,6 +19,7 @@ SHOWN = ("imported", "scenarios", "synthesized", "verdicts", "traces", "failures
 
 def find(home: Workspace, id: str) -> list[Record]:
     """Every record whose id is, or begins with, `id`, with its verdicts, traces and failures. Raises UsageError."""
+    home.must_exist()
     found = [r for name in SHOWN for r in read_table(home.table(name), TABLES[name]) if _concerns(r, id)]
     if not found:
         raise UsageError(f"{id}: nothing in {home.root} has that id", "`ser build` prints where its tables are")

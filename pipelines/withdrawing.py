@@ -61,7 +61,7 @@ def withdrawn_ids(home: Workspace) -> frozenset[str]:
 
 def withdraw(home: Workspace, id: str) -> Withdrawal:
     """Withdraw a dialogue or a scenario. Raises UsageError where the workspace knows no such id."""
-    with home.locked():
+    with home.must_exist().locked():
         family = _family(home, id)
         _remember(home, withdrawn_ids(home) | family)
         rows = sum(_without(home, name, record, family) for name, record in TABLES.items())

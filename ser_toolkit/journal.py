@@ -28,13 +28,17 @@ GROUP_SECONDS = 0.03
 CHECK_BELOW_BYTES = 256 * 2**20
 """A journal up to this size is checked whole on opening (some 0.5 s); a larger one row by row as it is read."""
 
-_SCHEMA = """
+_SCHEMA = f"""
+BEGIN;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
 CREATE TABLE epochs (epoch INTEGER PRIMARY KEY, opened REAL NOT NULL);
 CREATE TABLE calls (
     id INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, key BLOB NOT NULL, retired INTEGER NOT NULL DEFAULT 0,
     stage TEXT NOT NULL, record_id TEXT NOT NULL, reply BLOB NOT NULL, digest BLOB NOT NULL, created REAL NOT NULL,
     UNIQUE (epoch, key)
 );
+COMMIT;
 """
 
 
@@ -132,14 +136,11 @@ class Journal:
         self._raise_error()
 
     def _open(self) -> sqlite3.Connection:
-        is_new = not self._path.exists() or self._path.stat().st_size == 0
         try:
             db = sqlite3.connect(self._path, check_same_thread=False, timeout=30)
             owner, version = (db.execute(f"PRAGMA {p}").fetchone()[0] for p in ("application_id", "user_version"))
-            if is_new:
+            if not (owner or version or db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]):
                 db.execute("PRAGMA journal_mode = WAL")
-                db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 db.executescript(_SCHEMA)
             elif owner != APPLICATION_ID:
                 raise DataError(

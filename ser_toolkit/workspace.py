@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import DataError
+from .errors import DataError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,12 @@ class Workspace:
 
     def table(self, name: str) -> Path:
         return self.root / "tables" / f"{name}.parquet"
+
+    def must_exist(self) -> Workspace:
+        """Itself. Raises UsageError where there is no such folder: a command that only reads makes none."""
+        if not self.root.is_dir():
+            raise UsageError(f"{self.root}: there is no such workspace", "name one with -w; `ser init DIR` makes one")
+        return self
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -57,6 +57,8 @@ def check(
         print_json(report.model_dump())
     else:
         typer.echo(render_report(report))
+    if report.failures and not report.dialogues + report.scenarios:
+        raise typer.Exit(3)  # nothing at all was understood
 
 
 def show(

@@ -91,8 +91,7 @@ def write_release(folder: Path, inputs: ReleaseInput, version: str | None = None
     patch number. Raises UsageError where `version` exists with other content, DataError where there is
     nothing to release or the disk refuses.
     """
-    if version is not None and not _VERSION.fullmatch(version):
-        raise UsageError(f"--version {version}: not of the form X.Y.Z", f"for example {FIRST_VERSION}")
+    check_version(version)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for stale in folder.glob(f"{_TEMP}*"):
@@ -120,6 +119,12 @@ def write_release(folder: Path, inputs: ReleaseInput, version: str | None = None
         finally:
             shutil.rmtree(temp, ignore_errors=True)
     return ReleaseResult(path, version, manifest["content_hash"], manifest["rows"], manifest["left_out"], is_new)
+
+
+def check_version(version: str | None) -> None:
+    """Raises UsageError for what is no X.Y.Z; to be called before anything is paid for."""
+    if version is not None and not _VERSION.fullmatch(version):
+        raise UsageError(f"--version {version}: not of the form X.Y.Z", f"for example {FIRST_VERSION}")
 
 
 def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:

@@ -39,6 +39,9 @@ def test_every_command_has_help_in_one_line(ser):
         (("build", "--model", "gpt-4o"), 2, "embedded"),
         (("build", "--model", "openai:gpt-4o"), 2, "llm.base_url"),
         (("build", "--engine", "slurm"), 2, "known: local"),
+        (("build", "--version", "1.2"), 2, "not of the form X.Y.Z"),
+        (("export", "-w", "nowhere"), 2, "there is no such workspace"),
+        (("withdraw", "-w", "nowhere", "x"), 2, "there is no such workspace"),
         (("export",), 3, "no finished build is here"),
         (("show", "x"), 2, "nothing in"),
         (("withdraw", "x"), 2, "no dialogue or scenario"),
@@ -48,15 +51,22 @@ def test_every_command_has_help_in_one_line(ser):
         (("push", "a", "me/x"), 2, "no such folder"),
     ],
 )
-def test_what_the_user_can_mend_is_told_without_a_traceback(ser, args, code, says):
+def test_what_the_user_can_mend_is_told_without_a_traceback(ser, tmp_path, args, code, says):
     done = ser(*args)
     assert (done.returncode, done.stdout) == (code, "")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+    assert not (tmp_path / "nowhere").exists()
 
 
 def test_debug_shows_the_traceback(ser):
-    assert "Traceback" in ser("export", "--debug").stderr
+    done = ser("export", "--debug")
+    assert "Traceback" in done.stderr and done.returncode == 3, "the exit code stays"
+
+
+def test_a_file_that_is_not_understood_at_all_is_no_success(ser, tmp_path):
+    (tmp_path / "x.json").write_text('[{"a": 1}, {"b": 2}]')
+    assert ser("sources", "check", "esconv", "x.json").returncode == 3
 
 
 def test_sources_lists_every_format(ser):

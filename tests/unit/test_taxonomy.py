@@ -105,9 +105,7 @@ def test_a_workspace_lays_its_own_map_over_ours(tmp_path: Path):
     )
     labels = load_map("esconv", tmp_path)
     assert labels.strategy("Cheering up") == Label(original="Cheering up", corpus="Others", ser="Small Talk")
-    assert labels.strategy("Questions") == Label(
-        original="Questions", corpus="Question", ser="Progressive Questioning"
-    )
+    assert labels.strategy("Questions") == Label(original="Questions", corpus="Question", ser="Progressive Questioning")
     assert (labels.speaker("caller"), labels.speaker("listener")) == ("seeker", "supporter")
 
 
@@ -138,9 +136,4 @@ def test_a_wrong_map_is_refused_with_its_file(tmp_path: Path, text: str):
 def test_case_spaces_and_hyphens_do_not_count(word, spell):
     labels = load_map("esconv")
     plain, spelt = labels.strategy(word), labels.strategy(spell(word))
-    assert (
-        plain is not None
-        and spelt is not None
-        and spelt.corpus == plain.corpus
-        and fold(spell(word)) == fold(word)
-    )
+    assert plain is not None and spelt is not None and spelt.corpus == plain.corpus and fold(spell(word)) == fold(word)
