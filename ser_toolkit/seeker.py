@@ -16,7 +16,7 @@ from typing import Any
 from .errors import RecordError
 from .history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_cues, render_history
 from .llm.chat import ChatModel, Message, Reply, Request, usable
-from .llm.structured import ASK_AGAIN, ask_json
+from .llm.structured import ASK_AGAIN, ask_json, object_schema
 from .prompting import Prompts
 from .recipe import Recipe
 from .schema import Cue, Lang, Role, Scenario, Turn
@@ -200,24 +200,15 @@ def spoken(text: str) -> str:
     return text
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-CUES = _object(face={"type": "string", "maxLength": 120}, voice={"type": "string", "maxLength": 120})
+CUES = object_schema(face={"type": "string", "maxLength": 120}, voice={"type": "string", "maxLength": 120})
 """Cues in the model's own words."""
 
 SMALL_CUES: dict[Lang, dict[str, Any]] = {
-    "en": _object(
+    "en": object_schema(
         face={"enum": ["eyes down", "tears in the eyes", "a tense jaw", "a faint smile", "a blank look"]},
         voice={"enum": ["quiet", "shaky", "flat", "tense and fast", "calm", "tired and slow"]},
     ),
-    "zh": _object(
+    "zh": object_schema(
         face={"enum": ["低着头", "眼里有泪", "咬紧牙关", "勉强微笑", "神情木然"]},
         voice={"enum": ["声音很轻", "声音发抖", "语调平平", "又急又紧", "平静", "疲惫缓慢"]},
     ),

@@ -16,7 +16,7 @@ from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
 from ser_toolkit.history import estimate_tokens, fit_turns, render_history
 from ser_toolkit.llm.chat import ChatModel, Reply, Request, usable
-from ser_toolkit.llm.structured import ASK_AGAIN, ask_json
+from ser_toolkit.llm.structured import ASK_AGAIN, ask_json, object_schema
 from ser_toolkit.prompting import Prompt, Prompts
 from ser_toolkit.reasoning import TITLES, parse_trace, render_trace
 from ser_toolkit.reasoning_labels import Labels, read_labels
@@ -228,22 +228,13 @@ async def _choose(task: _Task, name: str, schema: dict[str, Any], history: str, 
     return value
 
 
-def _object(**properties: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-STATE = _object(
+STATE = object_schema(
     sentiment={"enum": list(SENTIMENTS)},
     intensity={"enum": list(INTENSITIES)},
     emotions={"type": "array", "items": {"enum": list(EMOTIONS)}, "minItems": 1, "maxItems": 2},
 )
 """What step 2 is chosen under."""
-CHOICE = _object(strategy={"enum": list(STRATEGIES)})
+CHOICE = object_schema(strategy={"enum": list(STRATEGIES)})
 """What step 3 is chosen under."""
 
 

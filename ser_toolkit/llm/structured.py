@@ -27,6 +27,16 @@ DEEPEST = 100
 """Open brackets at once in what is searched and mended; a model stuck on one bracket would take minutes to read."""
 
 
+def object_schema(**properties: Any) -> dict[str, Any]:
+    """The JSON schema of an object with just these properties, all required."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
 async def ask_json(chat: ChatModel, request: Request, schema: Mapping[str, Any]) -> tuple[Any, Reply]:
     """The value that `chat` answers under `schema`, and its reply; asks once more where that may help.
 

@@ -15,6 +15,7 @@ from ser_toolkit.llm.chat import ChatModel, Message, Request
 from ser_toolkit.llm.open import open_model
 from ser_toolkit.llm.structured import ask_json, extract_json
 from ser_toolkit.recipe import Llm
+from tests.needs import lacking
 from tests.servers.openai_stand_in import StandIn
 
 SCHEMA = {
@@ -51,7 +52,7 @@ def chat(request):
     try:
         model = open_model(Llm(model=spec, context_tokens=1024))
     except RemoteError as exc:
-        pytest.skip(f"the model cannot be fetched here: {exc.message}")
+        lacking(f"the model cannot be fetched here: {exc.message}")
     yield model
     asyncio.run(model.aclose())
 

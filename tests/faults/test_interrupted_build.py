@@ -13,6 +13,7 @@ import pytest
 
 from tests.faults.conftest import ROOT, command, finish, start
 from tests.integration.conftest import REPLIES, write_dialogues
+from tests.needs import lacking
 from tests.servers.openai_stand_in import StandIn
 
 DIALOGUES, ROUNDS = 30, 3
@@ -118,7 +119,7 @@ def test_a_full_disk_is_told_and_the_work_is_kept(tmp_path, server, source, whol
         ["mount", "-t", "tmpfs", "-o", "size=250k", "tmpfs", small], capture_output=True, text=True
     )
     if mounted.returncode:
-        pytest.skip(f"needs the right to mount: {mounted.stderr.strip()}")
+        lacking(f"needs the right to mount: {mounted.stderr.strip()}")
     try:
         done = subprocess.run(command(small, source, server.base_url, *MORE), cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 3, done.stderr
@@ -136,7 +137,7 @@ def test_a_read_only_folder(tmp_path, server, source):
     """A real read-only mount: permissions alone do not stop root."""
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", tmp_path], capture_output=True, text=True)
     if mounted.returncode:
-        pytest.skip(f"needs the right to mount: {mounted.stderr.strip()}")
+        lacking(f"needs the right to mount: {mounted.stderr.strip()}")
     try:
         done = subprocess.run(command(tmp_path, source, server.base_url), cwd=ROOT, capture_output=True, text=True)
     finally:

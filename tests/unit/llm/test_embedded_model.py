@@ -17,6 +17,7 @@ from ser_toolkit.llm.chat import Message, Request
 from ser_toolkit.llm.embedded import EmbeddedChat, open_model
 from ser_toolkit.llm.embedded_files import MODEL_SHA256, builtin_model
 from ser_toolkit.recipe import Llm
+from tests.needs import lacking
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
@@ -27,7 +28,7 @@ def gguf() -> Path:
     try:
         return builtin_model()
     except RemoteError as exc:
-        pytest.skip(f"the model cannot be fetched here: {exc.message}")
+        lacking(f"the model cannot be fetched here: {exc.message}")
 
 
 def ask(text: str, **parameters) -> Request:
