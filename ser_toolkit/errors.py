@@ -104,6 +104,7 @@ FAILURE_KINDS = {
     "refused_request": "the server refused the request of this record",
     "timeout": "no whole reply came within the time allowed, after all retries",
     "unavailable": "the server could not answer, after all retries",
+    "rewrite": "a rewritten utterance is no single utterance of its speaker, or nothing was rewritten",
     "seeker_role": "a simulated seeker began to act as the helper, or repeats itself",
 }
 """Every `Failure.kind`, and what it means."""

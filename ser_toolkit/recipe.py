@@ -115,6 +115,29 @@ class Reason(Section):
     )
 
 
+class Rewrite(Section):
+    """Rewriting by personality (PEER section 3): the same conversation between people of another make."""
+
+    enabled: bool = Field(
+        default=False, description="beside each dialogue stands a rewritten one; a call a turn, four more a dialogue"
+    )
+    personality: bool = Field(default=True, description="false: the paper's ablation, reworded without a personality")
+    k_range: tuple[int, int] = Field(
+        default=(2, 10), description="numbers of clusters that the elbow chooses from (the paper leaves them open)"
+    )
+    enforce: bool | None = Field(
+        default=None, description="drop a rewrite that its judge rejects; unset: yes, but no for the embedded model"
+    )
+    quality: bool = Field(default=True, description="score each rewrite 0-3 on four dimensions, one call each")
+
+    @field_validator("k_range")
+    @classmethod
+    def _ascending(cls, value: tuple[int, int]) -> tuple[int, int]:
+        if not 1 <= value[0] <= value[1]:
+            raise ValueError("the least and the greatest number of clusters, from 1 on")
+        return value
+
+
 class Split(Section):
     """Shares of train, validation and test (of root ids, by stable hash)."""
 
@@ -157,6 +180,7 @@ class Recipe(Section):
     sample: Sample = Sample()
     synthesize: Synthesize = Synthesize()
     reason: Reason = Reason()
+    rewrite: Rewrite = Rewrite()
     split: Split = Split()
     protect: Protect = Protect()
     failures: Failures = Failures()

@@ -219,7 +219,8 @@ class Trace(Record):
     `target` is the index in `Dialogue.turns` of the supporter's turn that is answered; the history is
     `turns[history_start:target]`, which ends with the seeker's last utterance. `reference` is the
     corpus' own reply, empty where there is none. The labels read from the steps are `None` where the
-    text names none, never a default.
+    text names none, never a default. `rewritten_from` is the trace that this one repeats over a rewritten
+    dialogue: people label that one, and their labels count for this one too (`labelled_id`).
     """
 
     id: str
@@ -241,6 +242,12 @@ class Trace(Record):
     model: str = ""
     prompt: str = ""
     notes: tuple[str, ...] = ()
+    rewritten_from: str | None = None
+
+    @property
+    def labelled_id(self) -> str:
+        """The id under which people's labels for this trace stand."""
+        return self.rewritten_from or self.id
 
 
 class Verdict(Record):
