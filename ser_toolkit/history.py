@@ -41,7 +41,7 @@ def render_cues(cues: Sequence[Cue], lang: Lang) -> str:
 
 def render_history(turns: Sequence[Turn], lang: Lang) -> str:
     """The turns, a line each: "Seeker: ..." and "Supporter: ..."."""
-    return "\n".join(render_turn(turn, lang) for turn in turns)
+    return "\n".join([render_turn(turn, lang) for turn in turns])
 
 
 # Tokens per character, from above, for small vocabularies (SmolLM2's 49,152 pieces); larger ones need fewer.

@@ -35,13 +35,28 @@ _HINT = "mend the override, or delete it to use the bundled prompt"
 SectionRole = Literal["system", "user", "assistant"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Section:
-    """One message to be: its template, and the line of the file that its template starts on (from 1)."""
+    """One message to be: its template, the values it needs, the line of the file that it starts on (from 1)."""
 
     role: SectionRole
     template: Template
+    needs: tuple[str, ...]
     line: int
+    _last: tuple[list[Any], Message | None] | None = field(default=None, init=False, repr=False)
+
+    def message(self, values: dict[str, Any]) -> Message | None:
+        """The message, `None` where it comes out empty. Texts as last time give the last message: in a run a system
+        section is nearly always the same.
+        """
+        given = [values.get(name) for name in self.needs]
+        if self._last is not None and self._last[0] == given:
+            return self._last[1]
+        text = self.template.render(values).strip()
+        message = Message(self.role, text) if text else None
+        if all(type(value) is str for value in given):
+            self._last = given, message
+        return message
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +83,12 @@ class Prompt:
         messages: list[Message] = []
         for section in self.sections:
             try:
-                text = section.template.render(values).strip()
+                message = section.message(values)
             except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as exc:
                 line = section.line + _template_line(exc) - 1
                 raise UsageError(f"{self.file}, line {line}: {exc}", _HINT) from exc
-            if text:
-                messages.append(Message(section.role, text))
+            if message is not None:
+                messages.append(message)
         return tuple(messages)
 
 
@@ -121,7 +136,7 @@ def _read(file: Path, task: str, lang: Lang, allowed: frozenset[str] | None) -> 
     for role, start, source in _sections(file, lines, body):
         try:
             names = meta.find_undeclared_variables(_ENVIRONMENT.parse(source))
-            sections.append(Section(role, _ENVIRONMENT.from_string(source), start))
+            sections.append(Section(role, _ENVIRONMENT.from_string(source), tuple(sorted(names)), start))
         except TemplateSyntaxError as exc:
             raise UsageError(f"{file}, line {start + exc.lineno - 1}: {exc.message}", _HINT) from exc
         for name in sorted(names - allowed) if allowed is not None else ():

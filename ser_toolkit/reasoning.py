@@ -167,8 +167,9 @@ def render_trace(steps: Sequence[str], reply: str, lang: Lang) -> str:
             raise UnrenderableTrace(f"step {number} is empty")
         if "\r" in part:
             raise UnrenderableTrace(f"step {number} holds a carriage return: end lines with \\n", part)
-        if any(headings(part)):
-            raise UnrenderableTrace(f"step {number} holds a line that looks like a heading", part)
+    if any(headings("\n".join(parts))):
+        number, part = next((n, p) for n, p in enumerate(parts, 1) if any(headings(p)))
+        raise UnrenderableTrace(f"step {number} holds a line that looks like a heading", part)
     if not is_balanced(parts[3]):
         raise UnrenderableTrace("the reply's braces are not balanced", parts[3])
     parts[3] = f"\\boxed{{{parts[3]}}}"

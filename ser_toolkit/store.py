@@ -11,7 +11,7 @@ import io
 import os
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -37,14 +37,14 @@ class TableWriter(Generic[R]):
         self.rows = 0
         self._path = path
         self._part = path.with_suffix(".parquet.part")
-        self._schema, self._pack, _ = _plan(record)
-        self._buffer: list[dict[str, Any]] = []
+        self._schema, self._dump, _ = _plan(record)
+        self._buffer: list[bytes] = []
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = pq.ParquetWriter(self._part, self._schema, compression="zstd", write_page_checksum=True)
 
     def append(self, record: R) -> None:
-        self._buffer.append(self._pack(record))
+        self._buffer.append(self._dump(record))
         self.rows += 1
         if len(self._buffer) >= ROW_GROUP:
             self._spill()
@@ -67,7 +67,7 @@ class TableWriter(Generic[R]):
     def _spill(self) -> None:
         if self._buffer:
             with writing(self._path):
-                self._file.write_table(arrow_table(self._buffer, self._schema))
+                self._file.write_table(_read_lines(self._buffer, self._schema))
             self._buffer.clear()
 
 
@@ -106,7 +106,11 @@ def arrow_table(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:
 
     By way of JSON: pyarrow's own conversion of Python objects imports pandas, which takes a second of CPU.
     """
-    data = b"\n".join(orjson.dumps(row) for row in rows)
+    return _read_lines([orjson.dumps(row) for row in rows], schema)
+
+
+def _read_lines(lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    data = b"\n".join(lines)
     return read_json(
         io.BytesIO(data),
         read_options=ReadOptions(block_size=len(data) + 1, use_threads=False),
@@ -127,10 +131,20 @@ Change = Callable[[Any], Any]
 
 
 @cache
-def _plan(record: type[Record]) -> tuple[pa.Schema, Change, Change]:
-    """A record class' Arrow schema, and how its instances become rows and back."""
+def _plan(record: type[Record]) -> tuple[pa.Schema, Callable[[Any], bytes], Change]:
+    """A record class' Arrow schema, how its instances become lines of JSON, and how rows become instances' fields."""
     kind, pack, unpack = _record_plan(record)
-    return pa.schema(list(kind)), pack, unpack
+    # pydantic writes the same line several times faster, but knows nothing of free JSON as text.
+    dump = (lambda value: orjson.dumps(pack(value))) if _holds_json(record) else record.__pydantic_serializer__.to_json
+    return pa.schema(list(kind)), dump, unpack
+
+
+def _holds_json(annotation: Any) -> bool:
+    if annotation == Json:
+        return True
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return any(_holds_json(field.annotation) for field in annotation.model_fields.values())
+    return any(_holds_json(a) for a in typing.get_args(annotation) if a is not Ellipsis)
 
 
 def _record_plan(record: type[BaseModel]) -> tuple[pa.DataType, Change, Change]:

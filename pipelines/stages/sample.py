@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
-from itertools import groupby
+from functools import lru_cache
 
 from ser_toolkit.recipe import Recipe
 from ser_toolkit.schema import Dialogue
@@ -34,35 +34,40 @@ class Round:
 
 def rounds_of(dialogue: Dialogue) -> list[Round]:
     """The rounds of a dialogue; a supporter's opening, and a last seeker's block without reply, make none."""
+    turns = dialogue.turns
+    speakers = [turn.speaker for turn in turns]
     rounds: list[Round] = []
     index, start = 0, None
-    for speaker, block in groupby(dialogue.turns, key=lambda t: t.speaker):
-        turns = list(block)
+    while index < len(speakers):
+        speaker, end = speakers[index], index + 1
+        while end < len(speakers) and speakers[end] == speaker:
+            end += 1
         if speaker == "supporter" and start is not None:
-            reference = "\n".join(t.text for t in turns)
-            rounds.append(Round(len(rounds) + 1, start, index, index + len(turns), reference))
+            reference = "\n".join([turn.text for turn in turns[index:end]])
+            rounds.append(Round(len(rounds) + 1, start, index, end, reference))
         start = index if speaker == "seeker" else None
-        index += len(turns)
+        index = end
     return rounds
 
 
-def weights(n_rounds: int) -> list[float]:
+@lru_cache(maxsize=256)
+def weights(n_rounds: int) -> tuple[float, ...]:
     """The Gaussian weight of rounds 1..n_rounds, not normalised."""
     mu, sigma = n_rounds / 2, n_rounds / 4
-    return [math.exp(-((i - mu) ** 2) / (2 * sigma**2)) for i in range(1, n_rounds + 1)]
+    return tuple(math.exp(-((i - mu) ** 2) / (2 * sigma**2)) for i in range(1, n_rounds + 1))
 
 
 def draw_rounds(n_rounds: int, n_draw: int, seed: int) -> list[int]:
     """`n_draw` different round numbers (all, where there are no more), in their order."""
     if n_rounds <= n_draw:
         return list(range(1, n_rounds + 1))
-    left = dict(zip(range(1, n_rounds + 1), weights(n_rounds), strict=True))
+    left, chances = list(range(1, n_rounds + 1)), list(weights(n_rounds))
     draw = random.Random(seed)
     drawn: list[int] = []
     while len(drawn) < n_draw:
-        number = draw.choices(list(left), list(left.values()))[0]
-        drawn.append(number)
-        del left[number]
+        at = draw.choices(range(len(left)), chances)[0]
+        drawn.append(left.pop(at))
+        del chances[at]
     return sorted(drawn)
 
 

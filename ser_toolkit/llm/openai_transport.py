@@ -108,6 +108,7 @@ class Transport:
             try:
                 async with self._slots:  # a call that waits for its next try holds no place
                     answer = await self._once(target, body, parse)
+                await asyncio.sleep(0)  # whoever waited for the place sends before this answer is worked on
             except _TryAgain as exc:
                 if exc.reason != "429":
                     now = asyncio.get_running_loop().time()
