@@ -118,9 +118,7 @@ class Reason(Section):
 class Rewrite(Section):
     """Rewriting by personality (PEER section 3): the same conversation between people of another make."""
 
-    enabled: bool = Field(
-        default=False, description="beside each dialogue stands a rewritten one; a call a turn, four more a dialogue"
-    )
+    enabled: bool = Field(default=False, description="beside each dialogue a rewritten one: a call a turn, four more")
     personality: bool = Field(default=True, description="false: the paper's ablation, reworded without a personality")
     k_range: tuple[int, int] = Field(
         default=(2, 10), description="numbers of clusters that the elbow chooses from (the paper leaves them open)"
