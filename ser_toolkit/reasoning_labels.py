@@ -8,7 +8,7 @@ default in disguise.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -72,8 +72,8 @@ def read_labels(steps: Sequence[str | None], lang: Lang) -> Labels:
     order: tuple[Lang, ...] = ("zh", "en") if lang == "zh" else ("en", "zh")
     if not any(_HAN.search(text) for text in (analysis, feeling, choice)):
         order = ("en",)
-    strategy = _first(_one(choice, "strategy", name) for name in order)
-    stage = _first(_one(text, "stage", name) for text in (analysis, choice) for name in order)
+    strategy = _first(choice, "strategy", order)
+    stage = _first(analysis, "stage", order) or _first(choice, "stage", order)
     implied = STAGE_OF.get(strategy or "")
     contradicted = implied and stage and stage != implied
     stage = None if contradicted else stage or implied
@@ -85,14 +85,18 @@ def read_labels(steps: Sequence[str | None], lang: Lang) -> Labels:
     return Labels(
         stage,
         strategy,
-        _first(_one(rest, "sentiment", name) for name in order),
-        _first(_one(rest, "intensity", name) for name in order),
+        _first(rest, "sentiment", order),
+        _first(rest, "intensity", order),
         emotions,
     )
 
 
-def _first(values: Iterable[str | None]) -> str | None:
-    return next((v for v in values if v), None)
+def _first(text: str, field: str, order: Sequence[Lang]) -> str | None:
+    for lang in order:
+        value = _one(text, field, lang)
+        if value:
+            return value
+    return None
 
 
 @cache
@@ -128,9 +132,11 @@ def _mentions(text: str, field: str, lang: Lang) -> list[tuple[int, str, str]]:
 def _one(text: str, field: str, lang: Lang) -> str | None:
     """The field's one value: what the text states, else what alone it mentions."""
     mentions = _mentions(text, field, lang)
+    if not mentions:
+        return None
     named = {word for _, word, _ in mentions}
-    if len(named) < 2 and (field != "stage" or not named):
-        return next(iter(named), None)
+    if len(named) < 2 and field != "stage":
+        return named.pop()
     at = {position: word for position, word, _ in mentions}
     starts = [m.start("a") if m["a"] else m.start("b") for m in _vocabulary(field, lang)[2].finditer(text)]
     stated = {at[s] for s in starts if s in at}
