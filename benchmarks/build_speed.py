@@ -99,7 +99,7 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
             "sample": {"rounds": 1},
         }
     )
-    expected: dict[str, str] = {}
+    asked: dict[str, list[dict[str, str]]] = {}
     clock = _Clock()
 
     class Watched(JournaledChat):
@@ -107,7 +107,7 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
 
         async def complete(self, request: Any) -> Any:
             clock.start()
-            expected[request.record_id] = mark_of([{"role": m.role, "content": m.text} for m in request.messages])
+            asked[request.record_id] = [{"role": m.role, "content": m.text} for m in request.messages]
             return await super().complete(request)
 
     with tempfile.TemporaryDirectory() as folder:
@@ -129,20 +129,19 @@ async def _ours(url: str, rows: int, concurrency: int) -> dict[str, Any]:
         measured = clock.stop()
         await chat.aclose()
         journal.close()
-        right = sum(expected[t.dialogue_id] in t.reply for t in read_table(Path(folder) / "traces.parquet", Trace))
+        made = read_table(Path(folder) / "traces.parquet", Trace)
+        right = sum(mark_of(asked[t.dialogue_id]) in t.reply for t in made)
     return {**measured, "right": right}
 
 
 async def _aiohttp(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     import aiohttp
 
-    from tests.servers.ser_replies import mark_of
-
-    async def ask(session: aiohttp.ClientSession, n: int) -> bool:
-        messages = _messages(n)
-        async with session.post(f"{url}/chat/completions", json={"model": "m", "messages": messages}) as response:
+    async def ask(session: aiohttp.ClientSession, n: int) -> str:
+        body = {"model": "m", "messages": _messages(n)}
+        async with session.post(f"{url}/chat/completions", json=body) as response:
             answer = await response.json()
-        return mark_of(messages) in answer["choices"][0]["message"]["content"]
+        return answer["choices"][0]["message"]["content"]
 
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -152,31 +151,29 @@ async def _aiohttp(url: str, rows: int, concurrency: int) -> dict[str, Any]:
 async def _openai(url: str, rows: int, concurrency: int) -> dict[str, Any]:
     from openai import AsyncOpenAI
 
-    from tests.servers.ser_replies import mark_of
-
     async with AsyncOpenAI(base_url=url, api_key="none") as client:
 
-        async def ask(n: int) -> bool:
+        async def ask(n: int) -> str:
             messages: Any = _messages(n)
             answer = await client.chat.completions.create(model="m", messages=messages)
-            return mark_of(messages) in (answer.choices[0].message.content or "")
+            return answer.choices[0].message.content or ""
 
         return await _pool(rows, concurrency, ask)
 
 
 async def _pool(rows: int, concurrency: int, ask: Any) -> dict[str, Any]:
-    numbers, right = iter(range(rows)), 0
+    from tests.servers.ser_replies import mark_of
+
+    numbers, said = iter(range(rows)), {}
 
     async def work() -> None:
-        nonlocal right
         for n in numbers:
-            is_right = await ask(n)
-            right += is_right
+            said[n] = await ask(n)
 
     clock = _Clock()
     clock.start()
     await asyncio.gather(*(work() for _ in range(concurrency)))
-    return {**clock.stop(), "right": right}
+    return {**clock.stop(), "right": sum(mark_of(_messages(n)) in text for n, text in said.items())}
 
 
 RUNNERS = {"ours": _ours, "aiohttp": _aiohttp, "openai": _openai}

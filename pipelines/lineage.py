@@ -17,7 +17,7 @@ from ser_toolkit.workspace import Workspace, writing
 
 from .sources.base import SourceFormat
 
-PACKAGES = ("ser-toolkit", "openai", "aiohttp", "xllamacpp", "vllm", "pyarrow", "polars", "datasets")
+PACKAGES = ("ser-toolkit", "openai", "pyreqwest", "xllamacpp", "vllm", "pyarrow", "polars", "datasets")
 
 
 def lineage_of(

@@ -1,8 +1,8 @@
 """POST a body to one of several base URLs until a whole answer comes.
 
-An aiohttp transport of our own: with 2,000 calls of a 200 ms server at 256 at once, `chat.completions.create` of the
-openai package takes 2.1x the ideal time and 1.4 ms of CPU a call, this transport about what bare aiohttp takes.
-The conventions (Bearer key, Retry-After, which statuses are tried again) are the openai package's.
+The client is reqwest, by way of pyreqwest: its sockets run beside the interpreter, and a call costs about half the CPU
+of a bare aiohttp call and a fifth of the openai package's (docs/benchmarks.md). The conventions (Bearer key,
+Retry-After, which statuses are tried again) are the openai package's; so are proxies, from the environment.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import math
 import random
-import urllib.request
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from email.utils import parsedate_to_datetime
 from time import time
 from typing import Any, TypeVar
 
-import aiohttp
 import orjson
+from pyreqwest.client import Client, ClientBuilder
+from pyreqwest.exceptions import BodyDecodeError, DecodeError, RequestError, RequestTimeoutError
+from pyreqwest.http import Url
 from yarl import URL
 
 from ..errors import RecordError, RemoteError
@@ -27,6 +29,7 @@ from .openai_wire import MalformedReply, Refusal
 T = TypeVar("T")
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 0.5, 30.0, 60.0
+LONGEST_CONNECT_S = 20.0
 FAILURES_BEFORE_REST, FIRST_REST_S, LONGEST_REST_S = 3, 5.0, 60.0
 TRIES_BEFORE_FIRST_ANSWER = 3
 """A server that never answered is more likely not there than restarting: say so soon."""
@@ -41,8 +44,7 @@ class Target:
 
     def __init__(self, base: URL) -> None:
         self.base = base
-        self.url = base.with_path(f"{base.path.rstrip('/')}/chat/completions", keep_query=True)
-        self.proxy = _proxy(base)
+        self.url = Url(str(base.with_path(f"{base.path.rstrip('/')}/chat/completions", keep_query=True)))
         self.under_way = 0
         self.failures = 0
         self.rests_until = 0.0
@@ -88,12 +90,12 @@ class Transport:
         self._headers = {"Content-Type": "application/json", "User-Agent": "ser-toolkit"}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
-        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(timeout_s, 20.0))
+        self._timeout_s = timeout_s
         self._slots = asyncio.Semaphore(concurrency)
         self._max_retries = max_retries
         self._meter = meter
         self._answered = False
-        self._session: aiohttp.ClientSession | None = None
+        self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def post(self, body: bytes, parse: Callable[[Any], T]) -> T:
@@ -125,9 +127,9 @@ class Transport:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
 
     def _pick(self, *, avoid: Target | None) -> Target:
         """The target with the fewest calls under way that does not rest, another than `avoid` where there is one."""
@@ -143,46 +145,50 @@ class Transport:
     async def _once(self, target: Target, body: bytes, parse: Callable[[Any], T]) -> T:
         target.under_way += 1
         try:
-            async with self._open().post(
-                target.url, data=body, headers=self._headers, proxy=target.proxy, allow_redirects=False
-            ) as response:
-                data = await response.read()
-        except aiohttp.ClientConnectorCertificateError as exc:
-            raise RemoteError(
-                f"{target.base}: its certificate is not trusted: {exc}", "mend the certificate, or SSL_CERT_FILE"
-            ) from exc
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as exc:
-            raise _TryAgain("no connection", str(exc)) from exc
-        except TimeoutError as exc:
-            raise _TryAgain("timeout", f"no whole reply in {self._timeout.total:g} s", kind="timeout") from exc
-        except aiohttp.ClientPayloadError as exc:
-            raise _TryAgain("cut body", str(exc)) from exc
-        except aiohttp.ClientResponseError as exc:
-            # Its repr holds the request's headers, the key among them: the chain ends here.
-            raise _TryAgain("malformed body", exc.message) from None
-        except (aiohttp.ClientError, OSError) as exc:
-            raise _TryAgain("dropped connection", str(exc) or type(exc).__name__) from exc
+            response = await self._open().post(target.url).body_bytes(body).build().send()
+            data = (await response.bytes()).to_bytes()
+        except RequestError as exc:
+            raise self._broken(target, exc) from exc
         finally:
             target.under_way -= 1
         if response.status != 200:
-            raise self._not_ok(target, response.status, response.headers, data)
+            raise self._not_ok(target, response.status, response.get_header, data)
         try:
             return parse(orjson.loads(data))
         except (orjson.JSONDecodeError, MalformedReply) as exc:
             raise _TryAgain("malformed body", f"{exc}: {self._said(data)[0]}") from exc
 
-    def _open(self) -> aiohttp.ClientSession:
+    def _open(self) -> Client:
         loop = asyncio.get_running_loop()
-        if self._session is None or self._loop is not loop:
+        if self._client is None or self._loop is not loop:
             self._loop = loop
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-                timeout=self._timeout,
-                cookie_jar=aiohttp.DummyCookieJar(),
+            self._client = (
+                ClientBuilder()
+                .default_headers(self._headers)
+                .follow_redirects(False)
+                .timeout(timedelta(seconds=self._timeout_s))
+                .connect_timeout(timedelta(seconds=min(self._timeout_s, LONGEST_CONNECT_S)))
+                .build()
             )
-        return self._session
+        return self._client
 
-    def _not_ok(self, target: Target, status: int, headers: Any, data: bytes) -> Exception:
+    def _broken(self, target: Target, exc: RequestError) -> Exception:
+        """What a try without a whole answer means. The client's errors name addresses and causes, never headers."""
+        causes = [cause["message"] for cause in exc.details["causes"] or ()]
+        told = causes[-1] if causes else exc.message
+        if "client error (Connect)" in causes:
+            if "certificate" in told:
+                return RemoteError(
+                    f"{target.base}: its certificate is not trusted: {told}", "mend the certificate, or SSL_CERT_FILE"
+                )
+            return _TryAgain("no connection", told)
+        if isinstance(exc, RequestTimeoutError):
+            return _TryAgain("timeout", f"no whole reply in {self._timeout_s:g} s", kind="timeout")
+        if isinstance(exc, BodyDecodeError):
+            return _TryAgain("cut body", told)
+        return _TryAgain("malformed body" if isinstance(exc, DecodeError) else "dropped connection", told)
+
+    def _not_ok(self, target: Target, status: int, header: Callable[[str], str | None], data: bytes) -> Exception:
         message, code, param = self._said(data)
         refusal = Refusal(status, message, code, param)
         if refusal.is_content_filter:
@@ -192,7 +198,7 @@ class Transport:
                 f"{target.base}: the account has no quota left: {message}", "add credit, or use another model"
             )
         if status in _AGAIN or status >= 500:
-            after = retry_after_s(headers.get("Retry-After"), headers.get("Retry-After-Ms"))
+            after = retry_after_s(header("Retry-After"), header("Retry-After-Ms"))
             return _TryAgain("429" if status == 429 else str(status), f"HTTP {status}: {message}", after=after)
         if status in _EVERY_REQUEST or code == "model_not_found" or status < 400:
             return self._for_every_request(target, status, message)
@@ -266,10 +272,3 @@ def retry_after_s(header: str | None, milliseconds: str | None = None) -> float 
     if value is None or math.isnan(value):
         return None
     return min(max(value, 0.0), LONGEST_RETRY_AFTER_S)
-
-
-def _proxy(base: URL) -> str | None:
-    """The environment's proxy for `base`, asked once: aiohttp's `trust_env` would ask at each call."""
-    if base.host is None or urllib.request.proxy_bypass(base.host):
-        return None
-    return urllib.request.getproxies().get(base.scheme)
