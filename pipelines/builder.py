@@ -1,6 +1,6 @@
 """`ser build`: the order of the stages, and what stands between them.
 
-    import and protect -> synthesize (scenarios only) -> filter -> sample and reason -> export
+    import and protect -> synthesize (scenarios only) -> filter -> sample and reason -> rewrite -> export
 
 Each stage reads tables and writes one; the engine runs it, the journal remembers its calls. Nothing here is resumed by
 bookkeeping of its own: a build that was stopped is run again from the start and replays what it has paid for.
@@ -34,6 +34,7 @@ from ser_toolkit.workspace import Workspace
 
 from .exporting import ExportResult, export_tables
 from .lineage import forget_build, lineage_of, save_build
+from .rewriting import notes_of, rewrite_dialogues
 from .sources.base import ReadContext, SourceFormat
 from .stages.filter import filter_is_enforced, judge_dialogue
 from .stages.protect import ProtectCounts, protect, supporter_may_be_imitated
@@ -128,6 +129,7 @@ class _Build:
     notes: list[str] = field(default_factory=list)
     protected: ProtectCounts = field(default_factory=ProtectCounts)
     in_crisis: int = 0
+    rewriting: dict[str, Any] | None = None
 
     async def run(self, *, version: str | None, fresh: bool, retry_failures: bool) -> BuildResult:
         began = time.monotonic()
@@ -157,7 +159,8 @@ class _Build:
             journal.close()
         failures.finish()
         found = {"replaced": dict(self.protected.spans), "dialogues_by_risk": dict(self.protected.risk)}
-        save_build(self.home, lineage_of(self.recipe, self.specs, formats, chat, found))
+        lineage = lineage_of(self.recipe, self.specs, formats, chat, found)
+        save_build(self.home, {**lineage, "rewriting": self.rewriting} if self.rewriting else lineage)
         exported = export_tables(self.home, version)
         return BuildResult(
             export=exported,
@@ -246,6 +249,10 @@ class _Build:
         )
         if self.in_crisis:
             self.notes.append(f"{self.in_crisis} dialogues with crisis content have no traces (protect.imitate_crisis)")
+        self.rewriting = await rewrite_dialogues(
+            home, recipe, chat, prompts, lambda n, records, f, table: self._stage(n, records, f, table, failures, chat)
+        )
+        self.notes += notes_of(self.rewriting)
         self._note_languages(chat)
 
     async def _stage(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from ser_toolkit.errors import DataError
@@ -83,8 +84,8 @@ def export_tables(home: Workspace, version: str | None) -> ExportResult:
         home.releases,
         ReleaseInput(
             name=recipe.name,
-            dialogues=read_table(home.table("dialogues"), Dialogue),
-            traces=read_table(home.table("traces"), Trace),
+            dialogues=chain.from_iterable(read_table(home.table(t), Dialogue) for t in ("dialogues", "rewrites")),
+            traces=chain.from_iterable(read_table(home.table(t), Trace) for t in ("traces", "rewrite_traces")),
             ratios=recipe.split.ratios,
             lineage=lineage,
             machinery_only=machinery_only,

@@ -11,10 +11,15 @@ from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Turn,
 from ser_toolkit.store import read_table
 from ser_toolkit.workspace import Workspace
 
+from .stages.rewriting.compare import DIMENSIONS
+from .stages.rewriting.records import Profile, Quality
 from .withdrawing import TABLES
 
 WIDTH = 100
-SHOWN = ("imported", "scenarios", "synthesized", "verdicts", "traces", "failures")
+SHOWN = (
+    *("imported", "scenarios", "synthesized", "verdicts", "traces", "failures"),
+    *("profiles", "rewritten", "rewrite_verdicts", "rewrite_quality", "rewrite_traces"),
+)
 
 
 def find(home: Workspace, id: str) -> list[Record]:
@@ -33,13 +38,16 @@ def render(records: Iterable[Record]) -> str:
 
 
 def _own_id(record: Record) -> str:
-    if isinstance(record, Verdict | Failure):
+    if isinstance(record, Verdict | Failure | Quality):
         return record.record_id
     return str(getattr(record, "id", ""))
 
 
 def _parent_id(record: Record) -> str:
-    return record.dialogue_id if isinstance(record, Trace) else _own_id(record)
+    if isinstance(record, Trace | Profile):
+        return record.dialogue_id
+    rewritten_from = record.rewritten_from if isinstance(record, Dialogue) else None
+    return rewritten_from or _own_id(record)
 
 
 def _concerns(record: Record, id: str) -> bool:
@@ -54,6 +62,8 @@ def _lines(record: Record) -> list[str]:
             where = f"{source.format} {source.file} {source.position}".strip()
             head = f"dialogue {record.id}  [{record.lang}]  {where}  licence {source.licence}"
             about = [f"  {n}: {v}" for n, v in (("problem", record.problem), ("situation", record.situation)) if v]
+            if record.rewritten_from:
+                about.insert(0, f"  rewritten from {record.rewritten_from}")
             flags = [f"  flags: {', '.join(record.flags)}"] if record.flags else []
             return [head, *about, *flags, *(line for t in record.turns for line in _turn(t))]
         case Scenario():
@@ -84,6 +94,12 @@ def _lines(record: Record) -> list[str]:
                 f"verdict on {record.record_id}: {word}, {'enforced' if record.enforced else 'recorded only'}",
                 *_wrap("; ".join(filter(None, (", ".join(record.failed), record.reason)))),
             ]
+        case Profile():
+            lines = [f"{t.dimension} {t.score}/10: {t.analysis}" for t in record.traits]
+            return [f"profile {record.id}  {record.model}  {record.prompt}", *(w for x in lines for w in _wrap(x))]
+        case Quality():
+            scores = ", ".join(f"{d.replace('_', ' ')} {getattr(record, d)}/3" for d in DIMENSIONS)
+            return [f"quality of {record.record_id}: {scores}"]
         case Failure():
             where = " ".join(x for x in (record.source, record.file, record.position) if x)
             return [

@@ -12,6 +12,9 @@ from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Verdi
 from ser_toolkit.store import read_table, sync, write_table
 from ser_toolkit.workspace import Workspace, writing
 
+from .rewriting import TABLES as REWRITING
+from .stages.rewriting.records import Clustering, Draw, Profile, Quality
+
 TABLES: dict[str, type[Record]] = {
     "imported": Dialogue,
     "scenarios": Scenario,
@@ -20,6 +23,7 @@ TABLES: dict[str, type[Record]] = {
     "dialogues": Dialogue,
     "traces": Trace,
     "failures": Failure,
+    **REWRITING,
 }
 """Every table of a workspace and what it holds."""
 
@@ -77,7 +81,7 @@ def _family(home: Workspace, id: str) -> frozenset[str]:
     """The record and all that descends from it."""
     known = id in withdrawn_ids(home)
     family = {id}
-    for name in ("imported", "scenarios", "synthesized"):
+    for name in ("imported", "scenarios", "synthesized", "profiles", "rewritten"):
         for record in read_table(home.table(name), TABLES[name]):
             known = known or _ids(record)[0] == id
             if family & set(_ids(record)):
@@ -91,14 +95,21 @@ def _ids(record: Record) -> tuple[str, ...]:
     """A record's own id first, then those of what it was made from."""
     match record:
         case Dialogue():
-            parents = (record.root_id, record.scenario_id, record.rewritten_from)
-            return (record.id, *(p for p in parents if p))
+            lent = [s.attributes.get("disc_profile") for s in record.speakers]  # somebody else's personality
+            parents = (record.root_id, record.scenario_id, record.rewritten_from, *lent)
+            return (record.id, *(str(p) for p in parents if p))
         case Scenario():
             return (record.id,)
         case Trace():
             return (record.id, record.dialogue_id, record.root_id)
-        case Verdict() | Failure():
+        case Verdict() | Failure() | Quality():
             return (record.record_id,)
+        case Profile():
+            return (record.id, record.dialogue_id)
+        case Draw():
+            return (record.profile_id, record.dialogue_id, record.drawn or "")
+        case Clustering():  # counts and means: nobody's own
+            return ()
     raise TypeError(type(record))
 
 

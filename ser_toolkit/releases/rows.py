@@ -57,7 +57,7 @@ _TRACES = _struct(
     prompt=_MESSAGES, completion=_MESSAGES, **_IDENTITY, round=_INT, target=_INT, stage=_TEXT,
     strategy=_TEXT, sentiment=_TEXT, intensity=_TEXT, emotions=_TEXTS, reply=_TEXT, reference=_TEXT,
     cues=pa.list_(_CUE), saw=_TEXT, model=_TEXT, prompt_version=_TEXT, notes=_TEXTS,
-    opening_added=pa.bool_(),
+    opening_added=pa.bool_(), rewritten_from=_TEXT,
 )  # fmt: skip
 _PROMPTS = _struct(
     prompt=_MESSAGES, reference=_TEXT, persona=_TEXT, scenario=_TEXT, **_IDENTITY, target=_INT,
@@ -137,6 +137,7 @@ def trace_row(dialogue: Dialogue, trace: Trace) -> Row:
         "prompt_version": trace.prompt or None,
         "notes": list(trace.notes),
         "opening_added": prompt.is_opening_added,
+        "rewritten_from": trace.rewritten_from,
     }
 
 
