@@ -1,0 +1,1 @@
+"""Measures of data and of raters."""
