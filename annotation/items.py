@@ -16,20 +16,14 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from ser_toolkit.errors import RecordError
 from ser_toolkit.schema import Cue, Dialogue, Lang, Record, RiskLevel, Role, Trace, Turn, content_id
-from ser_toolkit.taxonomy import fold
+from ser_toolkit.verdicts import Better, Position, Shown, unblinded
 
 Part = Literal["step1", "step2", "step3", "reply"]
 PARTS: tuple[Part, ...] = get_args(Part)
 """What is decided of an item, each on its own."""
 
-Shown = Literal["first_better", "second_better", "almost_equal", "neither"]
-"""A verdict on two replies by position as shown."""
-Better = Literal["generated", "reference", "almost_equal", "neither"]
-"""The same verdict, unblinded."""
 Source = Literal["person", "llm"]
-Position = Literal[1, 2]
 SkipReason = Literal["distress", "unclear", "language", "technical", "other", "failed"]
 """Why an item goes to someone else; "failed" is an LLM judge whose answer could not be used, even asked again."""
 Reason = Literal["empathy", "fit", "safety", "natural", "helpful", "length"]
@@ -213,48 +207,6 @@ class Gold(Record):
     better: Better | None = None
 
     label = Decision.label
-
-
-def unblinded(verdict: Shown | None, generated_position: Position | None) -> Better | None:
-    """A verdict by position -> what it says of the generated reply and the reference."""
-    if verdict is None or generated_position is None:
-        return None
-    if verdict in ("almost_equal", "neither"):
-        return verdict
-    return "generated" if (verdict == "first_better") == (generated_position == 1) else "reference"
-
-
-def as_shown(better: Better, generated_position: Position) -> Shown:
-    """The inverse of `unblinded`."""
-    if better in ("almost_equal", "neither"):
-        return better
-    return "first_better" if (better == "generated") == (generated_position == 1) else "second_better"
-
-
-_WORDS: dict[Shown, tuple[str, ...]] = {
-    "first_better": ("first_better", "first better", "first", "the first is better", "第一个更好", "回复一更好"),
-    "second_better": ("second_better", "second better", "second", "the second is better", "第二个更好", "回复二更好"),
-    "almost_equal": (
-        "almost_equal", "almost equally good", "almost equal", "almost good", "almost", "equally good", "差不多",
-        "差不多一样好",
-    ),
-    "neither": (
-        "neither", "neither acceptable", "neither is acceptable", "neither available", "available", "都不可接受",
-        "都不行",
-    ),
-}  # fmt: skip
-_SPELLINGS: dict[str, Shown] = {fold(word): verdict for verdict, words in _WORDS.items() for word in words}
-
-
-def read_verdict(text: str) -> Shown:
-    """A verdict as people and files spell it. Raises RecordError for any other word: it is no tie, and no zero.
-
-    "almost good" and "(neither) available" are spellings of published data. Case, hyphens and a full stop do not count.
-    """
-    found = _SPELLINGS.get(fold(text.strip().rstrip(".。!！")))
-    if found is None:
-        raise RecordError("malformed", f"{text[:80]!r} is no verdict: one of {', '.join(get_args(Shown))}", text=text)
-    return found
 
 
 def build_items(dialogues: Iterable[Dialogue], traces: Iterable[Trace]) -> Iterator[Item]:

@@ -159,6 +159,30 @@ class Protect(Section):
     )
 
 
+class Annotate(Section):
+    """People, or LLM judges, label steps and replies."""
+
+    overlap: int = Field(default=2, ge=1, le=9, description="annotators an item; one more where they disagree (PEER)")
+    check_every: int = Field(
+        default=10, ge=0, description="about every so many tasks a gold or a repeated item; 0: never"
+    )
+    lease_minutes: float = Field(default=30.0, gt=0, description="how long an item on a screen stays reserved")
+    gold: str | None = Field(default=None, description="a JSON Lines file of traces whose right labels are known")
+    sources: tuple[Literal["person", "llm"], ...] = Field(
+        default=("person",), min_length=1, description="whose labels a release may use: [person], [llm] or both"
+    )
+
+    @field_validator("sources", mode="before")
+    @classmethod
+    def _one_source(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("sources")
+    @classmethod
+    def _each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(s for s in ("person", "llm") if s in value)
+
+
 class Failures(Section):
     """How much may fail."""
 
@@ -181,6 +205,7 @@ class Recipe(Section):
     rewrite: Rewrite = Rewrite()
     split: Split = Split()
     protect: Protect = Protect()
+    annotate: Annotate = Annotate()
     failures: Failures = Failures()
 
 

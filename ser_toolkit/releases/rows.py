@@ -20,6 +20,15 @@ from ser_toolkit.errors import DataError
 from ser_toolkit.reasoning import render_trace
 from ser_toolkit.schema import Cue, Dialogue, Label, Media, Speaker, Trace, Turn
 
+from .labels import (
+    JUDGEMENT_COLUMNS,
+    PREFERENCE_COLUMNS,
+    STEP_COLUMNS,
+    TraceLabels,
+    judgement_row,
+    preference_row,
+    step_row,
+)
 from .prompting import policy_prompt
 from .staging import Staging
 
@@ -190,11 +199,28 @@ def _prompt_rows(staging: Staging, split: str, media: Path | None) -> Iterator[R
             yield _with_images(row, dialogue, trace, media)
 
 
-def _no_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
-    return iter(())
+MakeRow = Callable[[Dialogue, Trace, TraceLabels], Row | None]
 
 
-_NO_LABELS = "made from people's labels, and this release has none"
+def _labelled(make: MakeRow, with_images: bool) -> Callable[[Staging, str, Path | None], Iterator[Row]]:
+    """The rows that `make` gives for the labelled traces of a split."""
+
+    def rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
+        for dialogue, trace, labels in staging.labelled(split):
+            made = make(dialogue, trace, labels)
+            if made is not None:
+                row = {**_identity(trace.id, dialogue), **made}
+                yield _with_images(row, dialogue, trace, media if with_images else None)
+
+    return rows
+
+
+def _columns(own: Mapping[str, pa.DataType]) -> pa.StructType:
+    """A config's own columns first, then who the row is."""
+    return _struct(**own, **_IDENTITY)
+
+
+_NO_LABELS = "made from people's labels, or an LLM judge's, and none stands here"
 
 CONFIGS: Mapping[str, Config] = {
     c.name: c
@@ -208,9 +234,11 @@ CONFIGS: Mapping[str, Config] = {
             "made from the rounds that have a trace, and there is none",
             is_visual=True,
         ),
-        Config("steps", pa.struct([]), _no_rows, _NO_LABELS),
-        Config("preferences", pa.struct([]), _no_rows, _NO_LABELS),
-        Config("judgements", pa.struct([]), _no_rows, _NO_LABELS),
+        Config("steps", _columns(STEP_COLUMNS), _labelled(step_row, False), _NO_LABELS),
+        Config(
+            "preferences", _columns(PREFERENCE_COLUMNS), _labelled(preference_row, True), _NO_LABELS, is_visual=True
+        ),
+        Config("judgements", _columns(JUDGEMENT_COLUMNS), _labelled(judgement_row, True), _NO_LABELS, is_visual=True),
     )
 }
 """Every config of the layout, the default first."""

@@ -13,6 +13,8 @@ from pathlib import Path
 from ser_toolkit.errors import DataError
 from ser_toolkit.schema import Dialogue, Trace
 
+from .labels import TraceLabels
+
 
 class Staging:
     """The records of one release, on disk for its making; what has no split, or is left out, is not read back."""
@@ -27,6 +29,7 @@ class Staging:
             "CREATE INDEX traces_in_order ON traces(dialogue, target, id);"
             "CREATE TABLE splits(split TEXT, id TEXT, PRIMARY KEY(split, id)) WITHOUT ROWID;"
             "CREATE TABLE out(id TEXT PRIMARY KEY) WITHOUT ROWID;"
+            "CREATE TABLE labels(trace TEXT PRIMARY KEY, body BLOB) WITHOUT ROWID;"
             "BEGIN"
         )
 
@@ -40,6 +43,10 @@ class Staging:
             "INSERT INTO traces(dialogue, target, id, body) VALUES(?, ?, ?, ?)",
             ((t.dialogue_id, t.target, t.id, t.model_dump_json()) for t in traces),
         )
+
+    def add_labels(self, labels: Iterable[TraceLabels]) -> None:
+        """Raises DataError on a trace that is labelled twice."""
+        self._add("INSERT INTO labels(trace, body) VALUES(?, ?)", ((x.trace_id, x.model_dump_json()) for x in labels))
 
     def _add(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
         id: object = None
@@ -73,6 +80,15 @@ class Staging:
             if dialogue is None or dialogue.id != id:
                 dialogue = Dialogue.model_validate_json(body)
             yield dialogue, Trace.model_validate_json(trace)
+
+    def labelled(self, split: str) -> Iterator[tuple[Dialogue, Trace, TraceLabels]]:
+        """Each trace of a split that has labels, its own or those of the trace that it was rewritten from."""
+        if self._db.execute("SELECT 1 FROM labels LIMIT 1").fetchone() is None:
+            return
+        for dialogue, trace in self.rounds(split):
+            row = self._db.execute("SELECT body FROM labels WHERE trace = ?", (trace.labelled_id,)).fetchone()
+            if row is not None:
+                yield dialogue, trace, TraceLabels.model_validate_json(row[0])
 
     def orphans(self) -> list[str]:
         """Traces whose dialogue did not come at all."""

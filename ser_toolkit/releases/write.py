@@ -28,6 +28,7 @@ from ser_toolkit.workspace import writing
 
 from .admission import left_out_copies, survey, withdraw
 from .card import write_card
+from .labels import TraceLabels
 from .manifest import (
     MANIFEST,
     SCHEMA_VERSION,
@@ -55,8 +56,8 @@ class ReleaseInput:
     `lineage` is JSON: recipe, models, prompt versions, sources with their licences, package versions.
     `machinery_only`: made with the embedded model, so it tests the machinery and is no training data.
     `absent_reasons`: config -> why it has no rows. `failures` (kind -> count) and `verdicts` (name -> count)
-    are for the card. `withdrawn` holds ids that stay out with everything made from them. `media` is the
-    workspace's media folder.
+    are for the card. `labels` are the annotators', by source trace, and `annotation` what the card tells of them.
+    `withdrawn` holds ids that stay out with everything made from them. `media` is the workspace's media folder.
     """
 
     name: str
@@ -68,6 +69,8 @@ class ReleaseInput:
     absent_reasons: Mapping[str, str] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     verdicts: Mapping[str, int] = field(default_factory=dict)
+    labels: Iterable[TraceLabels] = ()
+    annotation: Json = field(default_factory=dict)
     withdrawn: frozenset[str] = frozenset()
     media: Path | None = None
 
@@ -133,6 +136,7 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
     try:
         staging.add_dialogues(inputs.dialogues)
         staging.add_traces(inputs.traces)
+        staging.add_labels(inputs.labels)
         withdrawn, left_out = withdraw(staging, inputs.withdrawn)
         assignment = assign_splits((d for d in staging.all_dialogues() if d.id not in withdrawn), inputs.ratios)
         if not assignment.splits:
@@ -178,6 +182,7 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
         "left_out": left_out,
         "failures": dict(inputs.failures),
         "verdicts": dict(inputs.verdicts),
+        "annotation": inputs.annotation,
         "lineage": inputs.lineage,
     }
 
