@@ -2,20 +2,22 @@
 Chinese.
 
 The rules are data (`data/crisis_en.toml`, `data/crisis_zh.toml`), so that people who know crises can read and mend
-them; no clinician has reviewed them yet. A text is read thus: idioms are blotted out; each rule is tried; a find
-that is denied ("I'm not suicidal") is dropped, so is one that tells a story of others' making; one told as long
+them; no clinician has reviewed them yet. A text is read thus: idioms are
+blotted out; each rule, and each combination of concepts (`crisis_concepts.py`), is tried; a find that is denied ("I'm
+not suicidal") is dropped, so is one that tells a story of others' making or one that is well over; one told as long
 past is lowered to "concern". Rules err towards finding: the precision is stated in `docs/protection.md`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
 from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
 
+from .crisis_concepts import find_combinations
 from .tables import compile_lines, table
 
 LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
@@ -62,11 +64,12 @@ class _Rules:
     negation_after: re.Pattern[str]
     asked: re.Pattern[str]
     history: re.Pattern[str]
+    resolved: re.Pattern[str]
 
 
 def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
     """The crisis content of a text, in order, none overlapping; Chinese is read by Chinese rules, whatever `lang`."""
-    found = [*_find(text, "en")] if lang == "en" or not _HAN.search(text) else []
+    found = _find(text, "en") if lang == "en" or not _HAN.search(text) else []
     if _HAN.search(text):
         found += _find(text, "zh")
     return _gravest_first(found)
@@ -78,17 +81,38 @@ def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
     return max(known, key=LEVELS.index) if known else None
 
 
-def _find(text: str, lang: Lang) -> Iterator[CrisisSpan]:
+def _find(text: str, lang: Lang) -> list[CrisisSpan]:
     rules = _rules(lang)
     plain = _plain(text)
-    if not any(rule.pattern.search(plain) for rule in rules.rules):
-        return
+    met_together = [*find_combinations(plain, lang)]
+    if not met_together and not any(rule.pattern.search(plain) for rule in rules.rules):
+        return []
+    found: list[CrisisSpan] = []
+    together: list[CrisisSpan] = []
     view = rules.idioms.sub(lambda m: " " * len(m[0]), plain)
     for rule in rules.rules:
         for m in rule.pattern.finditer(view):
-            if m[0].strip() and not _is_denied(view, m, rule, rules) and not _is_fiction(plain, m, rules):
-                level = "concern" if rule.level == "high" and rules.history.search(_sentence(plain, m)) else rule.level
-                yield CrisisSpan(m.start(), m.end(), rule.category, level, rule.name)
+            at = m.span()
+            if m[0].strip() and not _is_denied(view, at, rule.wide, rules) and not _is_told(plain, at, rules):
+                found.append(CrisisSpan(*at, rule.category, _level(rule.level, plain, at, rules), rule.name))
+    for met in met_together:
+        at = (met.start, met.end)
+        idle = any(view[a:b] != plain[a:b] or _is_denied(view, (a, b), False, rules) for a, b in met.deniable)
+        if not idle and not _is_told(plain, at, rules):
+            span = CrisisSpan(*at, met.category, _level(met.level, plain, at, rules), met.rule)
+            if not any(_is_within(span, other) for other in found):
+                together.append(span)
+    return found + together
+
+
+def _is_within(span: CrisisSpan, other: CrisisSpan) -> bool:
+    """Whether a rule has told as much of the same words, and more exactly."""
+    return other.start < span.end and span.start < other.end and LEVELS.index(other.level) >= LEVELS.index(span.level)
+
+
+def _level(level: RiskLevel, plain: str, at: tuple[int, int], rules: _Rules) -> RiskLevel:
+    """What is told as long past is a concern."""
+    return "concern" if level == "high" and rules.history.search(_sentence(plain, at)) else level
 
 
 def _plain(text: str) -> str:
@@ -97,39 +121,46 @@ def _plain(text: str) -> str:
     return (lower if len(lower) == len(text) else text).replace("’", "'").replace("\n", " ")
 
 
-def _is_denied(view: str, match: re.Match[str], rule: _Rule, rules: _Rules) -> bool:
+def _is_denied(view: str, at: tuple[int, int], wide: bool, rules: _Rules) -> bool:
     """Whether the words before a find (of a wide rule: before its last word) deny it, or the answer to a question."""
-    question = view[max(0, match.start() - _AROUND) : match.end()]
-    if rules.asked.search(question) and rules.negation_after.search(view[match.end() : match.end() + 80]):
+    first, end = at
+    found = view[first:end]
+    if rules.asked.search(view[max(0, first - _AROUND) : end]) and rules.negation_after.search(view[end : end + 80]):
         return True
-    last = (match[0].rfind(" ") + 1) or max(0, len(match[0]) - 2)
-    start = match.start() + (last if rule.wide else 0)
+    last = (found.rfind(" ") + 1) or max(0, len(found) - 2)
+    start = first + (last if wide else 0)
     before = _CLAUSE.split(view[max(0, start - 70) : start])[-1]
     denied = rules.negation.search(before) is not None
-    return denied and not rules.negation_unless.search(before + view[start : match.end()])
+    return denied and not rules.negation_unless.search(before + view[start:end])
 
 
-def _is_fiction(plain: str, match: re.Match[str], rules: _Rules) -> bool:
+def _is_told(plain: str, at: tuple[int, int], rules: _Rules) -> bool:
+    """Whether a find is a story of others' making, or one that is long over and well ended."""
+    return _is_fiction(plain, at, rules) or rules.resolved.search(_sentence(plain, at)) is not None
+
+
+def _is_fiction(plain: str, at: tuple[int, int], rules: _Rules) -> bool:
     """Whether a find is of a film, a book, a song, a game: what it quotes, or what its persons do."""
-    first = max(0, match.start() - _AROUND)
-    around = plain[first : match.end() + _AROUND]
-    start, end = match.start() - first, match.end() - first
+    first = max(0, at[0] - _AROUND)
+    around = plain[first : at[1] + _AROUND]
+    start, end = at[0] - first, at[1] - first
     if not rules.fiction.search(around):
         return False
     quoted = [q.span() for q in _QUOTED.finditer(around)]
     if any(a < start and end < b for a, b in quoted):
         return True
-    sentence = _sentence(plain, match)
+    sentence = _sentence(plain, at)
     if not rules.fiction.search(sentence) and not rules.fiction.search(around[:start]):
         return False
-    said = "".join(c for i, c in enumerate(match[0], start) if not any(a <= i < b for a, b in quoted))
+    said = "".join(c for i, c in enumerate(plain[at[0] : at[1]], start) if not any(a <= i < b for a, b in quoted))
     return not rules.first_person.search(said) and not rules.fiction_lifts.search(_QUOTED.sub("", sentence))
 
 
-def _sentence(plain: str, match: re.Match[str]) -> str:
-    before = _SENTENCE_END.split(plain[max(0, match.start() - _AROUND) : match.start()])[-1]
-    after = _SENTENCE_END.split(plain[match.end() : match.end() + _AROUND], maxsplit=1)[0]
-    return before + match[0] + after
+def _sentence(plain: str, at: tuple[int, int]) -> str:
+    start, end = at
+    before = _SENTENCE_END.split(plain[max(0, start - _AROUND) : start])[-1]
+    after = _SENTENCE_END.split(plain[end : end + _AROUND], maxsplit=1)[0]
+    return before + plain[start:end] + after
 
 
 def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
@@ -166,4 +197,5 @@ def _rules(lang: Lang) -> _Rules:
         negation_after=re.compile(tree["negation"]["after"]),
         asked=re.compile(tree["negation"]["asked"]),
         history=re.compile(tree["history"]["words"]),
+        resolved=re.compile(tree["history"]["resolved"]),
     )
