@@ -99,6 +99,7 @@ FAILURE_KINDS = {
     "format": "a reply lacks a step or the final response",
     "schema": "a reply does not follow the JSON schema, even after one repair",
     "truncated": "a reply was cut at the token limit",
+    "media": "a picture, sound or video is damaged, too large, of another type, or outside its source's folder",
     "filtered": "the server withheld a reply (content filter)",
     "empty_reply": "a reply without text",
     "refused_request": "the server refused the request of this record",

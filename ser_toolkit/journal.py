@@ -234,9 +234,12 @@ def _encode(reply: Reply) -> bytes:
     }
     if reply.logprobs is not None:
         body["logprobs"] = list(reply.logprobs)
+    if reply.images_dropped:
+        body["images_dropped"] = True
     return orjson.dumps(body)
 
 
 def _decode(body: bytes, key: str) -> Reply:
     tree = orjson.loads(body)
-    return Reply(tree["text"], tree["finish"], Usage(*tree["usage"]), tree.get("logprobs"), key)
+    usage, dropped = Usage(*tree["usage"]), tree.get("images_dropped", False)
+    return Reply(tree["text"], tree["finish"], usage, tree.get("logprobs"), key, dropped)

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from .errors import UsageError
+from .plain import plain_error
 
 RECIPE_FILE = "ser.yaml"
 
@@ -32,22 +33,15 @@ class Prices(Section):
     completion: float = Field(default=0.0, ge=0)
 
 
-class Llm(Section):
-    """The model that judges, reasons and plays the seeker."""
+class Endpoint(Section):
+    """An OpenAI-compatible server, and how to call it."""
 
-    model: str = Field(default="embedded", description="embedded[:PATH.gguf], openai:MODEL or vllm:MODEL")
     base_url: tuple[str, ...] = Field(default=(), description="OpenAI-compatible base URLs, balanced by load")
     identity: str | None = Field(default=None, description="the endpoint's name in the journal's keys")
     api_key_env: str = Field(default="OPENAI_API_KEY", description="the environment variable that holds the key")
-    concurrency: int = Field(default=32, ge=1, le=4096, description="calls under way at once (embedded: its slots)")
-    temperature: float = Field(default=0.7, ge=0, le=2)
-    top_p: float = Field(default=1.0, gt=0, le=1)
-    max_tokens: int = Field(default=1024, ge=1, description="completion limit of one call, tokens")
-    context_tokens: int | None = Field(default=None, ge=256, description="prompt + completion, if it must be told")
-    vision: Literal["auto", "true", "false"] = Field(default="auto", description="whether images may be sent")
+    concurrency: int = Field(default=4, ge=1, le=4096, description="calls under way at once")
     timeout_s: float = Field(default=180.0, gt=0, description="seconds for one whole reply")
     max_retries: int = Field(default=6, ge=0, description="tries after the first, for 429, 5xx, time-outs, cut bodies")
-    prices: Prices | None = None
 
     @field_validator("base_url", mode="before")
     @classmethod
@@ -60,6 +54,19 @@ class Llm(Section):
         if any("@" in url.partition("://")[2].partition("/")[0] for url in value):
             raise ValueError("no password in an address: put the key into the variable that api_key_env names")
         return value
+
+
+class Llm(Endpoint):
+    """The model that judges, reasons and plays the seeker."""
+
+    model: str = Field(default="embedded", description="embedded[:PATH.gguf], openai:MODEL or vllm:MODEL")
+    concurrency: int = Field(default=32, ge=1, le=4096, description="calls under way at once (embedded: its slots)")
+    temperature: float = Field(default=0.7, ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    max_tokens: int = Field(default=1024, ge=1, description="completion limit of one call, tokens")
+    context_tokens: int | None = Field(default=None, ge=256, description="prompt + completion, if it must be told")
+    vision: Literal["auto", "true", "false"] = Field(default="auto", description="whether images may be sent")
+    prices: Prices | None = None
 
     @field_validator("vision", mode="before")
     @classmethod
@@ -183,6 +190,48 @@ class Annotate(Section):
         return tuple(s for s in ("person", "llm") if s in value)
 
 
+class ImageMaker(Endpoint):
+    """An image endpoint (/images/generations), for `media.faces: generate`."""
+
+    model: str = Field(default="gpt-image-1", description="the image model's name")
+    size: str = Field(default="1024x1024", pattern=r"^\d+x\d+$", description="pixels, as the model offers them")
+    licence: str = Field(default="unknown", description="what its terms give the pictures that it makes, as an SPDX id")
+
+
+class SpeechMaker(Endpoint):
+    """A speech endpoint (/audio/speech), for `media.voices: generate`."""
+
+    model: str = Field(default="gpt-4o-mini-tts", description="the speech model's name")
+    voice: str = Field(default="alloy", description="one of the model's voices")
+    licence: str = Field(default="unknown", description="what its terms give the sounds that it makes, as an SPDX id")
+
+
+class Media(Section):
+    """The seeker's face and voice: where they come from, and what is taken in of them."""
+
+    faces: Literal["files", "folder", "generate", "cues"] = Field(
+        default="files",
+        description="pictures that the corpus names; beside them photos by emotion, or made ones; or words alone",
+    )
+    voices: Literal["files", "generate", "none"] = Field(
+        default="files", description="sounds that the corpus names; beside them made ones; or none"
+    )
+    folder: str | None = Field(default=None, description="photos in subfolders that are called by their emotion")
+    licence: str = Field(default="unknown", description="the photos' licence, as an SPDX id")
+    key_frames: int = Field(default=1, ge=0, le=16, description="pictures out of a video; 0: videos are left alone")
+    max_file_mb: float = Field(default=64.0, gt=0, le=1024, description="a larger file is a failure")
+    max_megapixels: float = Field(default=40.0, gt=0, le=400, description="a larger picture is a failure, not decoded")
+    max_side: int = Field(default=1024, ge=16, description="longer side that a picture is scaled down to, pixels")
+    max_seconds: float = Field(default=600.0, gt=0, description="a longer sound or video is a failure")
+    image: ImageMaker = ImageMaker()
+    speech: SpeechMaker = SpeechMaker()
+
+    @field_validator("voices", mode="before")
+    @classmethod
+    def _yaml_none(cls, value: Any) -> Any:
+        return "none" if value is None or value is False else value
+
+
 class Failures(Section):
     """How much may fail."""
 
@@ -205,6 +254,7 @@ class Recipe(Section):
     rewrite: Rewrite = Rewrite()
     split: Split = Split()
     protect: Protect = Protect()
+    media: Media = Media()
     annotate: Annotate = Annotate()
     failures: Failures = Failures()
 
@@ -302,9 +352,9 @@ def _explain(
     key = ".".join(path)
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key {key!r}", _known_keys(path[:-1])
-    hidden = key == "llm.base_url"  # an address may hold a password
+    hidden = "base_url" in path  # an address may hold a password
     return (
-        f"{where}: {key}: {error['msg']}",
+        f"{where}: {key}: {plain_error(error)}",
         "see the commented ser.yaml of `ser init`" if hidden else f"got {error['input']!r}",
     )
 

@@ -55,7 +55,10 @@ class Media(Record):
     """An image, a sound or a video of a turn, content-addressed once ingested.
 
     `path` is relative to the workspace's `media/` after ingest, before that as the source names it.
-    `status` is "referenced" before ingest, "ok" after, "no media" where the source names a file that is not there.
+    `status` is "referenced" before ingest, "ok" after, "no media" where the source names a file that is not there or
+    cannot be used. `origin` is where it comes from: "corpus", "video" (a key frame of one), "photos" (a folder of
+    photos) or "model:<name>"; `licence` its own, where that is not the dialogue's. `shows` says in words what a picture
+    was chosen or made to show: what a model that sees no pictures is told instead.
     """
 
     kind: Literal["image", "audio", "video"]
@@ -64,6 +67,9 @@ class Media(Record):
     sha256: str | None = None
     media_type: str | None = None
     status: Literal["referenced", "ok", "no media"] = "referenced"
+    origin: str = "corpus"
+    licence: str | None = None
+    shows: str = ""
 
 
 class Risk(Record):

@@ -37,11 +37,16 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One chat message. `images` are shown before `text`."""
+    """One chat message. `images` are shown before `text`; where they cannot be, `without_images` is said instead."""
 
     role: Literal["system", "user", "assistant"]
     text: str
     images: tuple[Image, ...] = ()
+    without_images: str | None = None
+
+    def said(self, *, with_images: bool) -> str:
+        """The text beside the images, or the one in their place."""
+        return self.text if with_images or self.without_images is None else self.without_images
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,7 @@ class Request:
         tree = {
             "identity": identity,
             "model": model,
-            "messages": [[m.role, m.text, [i.sha256 for i in m.images]] for m in self.messages],
+            "messages": [_key_of(m) for m in self.messages],
             "temperature": self.temperature,
             "top_p": self.top_p,
             "max_tokens": self.max_tokens,
@@ -94,6 +99,11 @@ class Request:
         return replace(self, attempt=self.attempt + 1, seed=seed)
 
 
+def _key_of(message: Message) -> list[Any]:
+    instead = [] if message.without_images is None else [message.without_images]
+    return [message.role, message.text, [i.sha256 for i in message.images], *instead]
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call."""
@@ -107,7 +117,7 @@ class Reply:
     """One answer. `finish_reason` as OpenAI names it: stop, length, content_filter.
 
     `logprobs` is the server's list of per-token entries ({token, logprob, top_logprobs}) where asked for.
-    `request_key` is filled by the journal.
+    `request_key` is filled by the journal. `images_dropped`: the server took none, and was asked without them.
     """
 
     text: str
@@ -115,6 +125,7 @@ class Reply:
     usage: Usage = field(default_factory=Usage)
     logprobs: Sequence[Mapping[str, Any]] | None = None
     request_key: str | None = None
+    images_dropped: bool = False
 
 
 @runtime_checkable

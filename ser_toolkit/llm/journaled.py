@@ -7,6 +7,7 @@ How many calls are under way at once is the backend's affair.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from ..errors import RecordError
 from ..journal import Journal
@@ -66,7 +67,7 @@ class JournaledChat:
                 raise
             reply = Reply(exc.reason, REFUSED)
         self.calls += 1
-        return Reply(reply.text, reply.finish_reason, reply.usage, reply.logprobs, key)
+        return replace(reply, request_key=key)
 
     async def aclose(self) -> None:
         """Close the model; the journal belongs to whoever opened it."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 
+import orjson
 from yarl import URL
 
 from ..errors import RecordError, UsageError
@@ -25,8 +27,8 @@ class OpenAIChat:
     """A model behind one or more base URLs.
 
     `vision` "auto" sends images until the server refuses one; then, with one warning, the same requests go without
-    theirs. The attribute stays as it was, so that journal keys do not depend on the order of calls: for a model that
-    is known to be text-only set `llm.vision=false`, and the stages send cues in words instead.
+    theirs, with the words that stand in their place (`Message.without_images`), and the replies say so. The attribute
+    stays as it was, so that journal keys do not depend on the order of calls.
 
     A server's refusal of `response_format` is met once by asking for the JSON in the prompt, one of `max_tokens` by
     `max_completion_tokens`, one of another optional parameter by leaving it out (with a warning); what helped is kept.
@@ -45,6 +47,7 @@ class OpenAIChat:
         self._dialect = Dialect(images=self.vision)
         self._transport = Transport(
             bases,
+            "/chat/completions",
             key=os.environ.get(settings.api_key_env, "").strip() or None,
             key_env=settings.api_key_env,
             concurrency=settings.concurrency,
@@ -61,7 +64,7 @@ class OpenAIChat:
         form = first = form_for(request, self._dialect)
         while True:
             try:
-                reply = await self._transport.post(encode(request, self.model, form), decode)
+                reply = await self._transport.post(encode(request, self.model, form), _parse)
             except Refusal as refusal:
                 if refusal.is_content_filter:
                     return Reply("", "content_filter")
@@ -75,11 +78,16 @@ class OpenAIChat:
                     for name in learn(self._dialect, request, form):
                         log.warning("%s does not take %s: from here on they are left out", self.model, name)
                 self.meter.add(reply.usage)
-                return reply
+                dropped = not form.images and any(m.images for m in request.messages)
+                return replace(reply, images_dropped=True) if dropped else reply
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
+
+
+def _parse(data: bytes) -> Reply:
+    return decode(orjson.loads(data))
 
 
 def open_model(spec_arg: str, settings: Llm) -> OpenAIChat:

@@ -42,9 +42,9 @@ _SAID = 500
 class Target:
     """One base URL: calls under way, failures in a row, and until when it rests."""
 
-    def __init__(self, base: URL) -> None:
+    def __init__(self, base: URL, path: str) -> None:
         self.base = base
-        self.url = Url(str(base.with_path(f"{base.path.rstrip('/')}/chat/completions", keep_query=True)))
+        self.url = Url(str(base.with_path(f"{base.path.rstrip('/')}{path}", keep_query=True)))
         self.under_way = 0
         self.failures = 0
         self.rests_until = 0.0
@@ -71,12 +71,17 @@ class _TryAgain(Exception):
 
 
 class Transport:
-    """Sends bodies; balances by calls under way; retries. Knows the key, and never tells it."""
+    """Sends bodies to `path` below the base URLs; balances by calls under way; retries. Knows the key, never tells it.
+
+    `section` is the recipe's section that the settings come from: what an error tells to mend.
+    """
 
     def __init__(
         self,
         bases: Sequence[URL],
+        path: str,
         *,
+        section: str = "llm",
         key: str | None,
         key_env: str,
         concurrency: int,
@@ -84,7 +89,8 @@ class Transport:
         max_retries: int,
         meter: UsageMeter,
     ) -> None:
-        self._targets = [Target(base) for base in bases]
+        self._targets = [Target(base, path) for base in bases]
+        self._section = section
         self._key = key
         self._key_env = key_env
         self._headers = {"Content-Type": "application/json", "User-Agent": "ser-toolkit"}
@@ -98,7 +104,7 @@ class Transport:
         self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def post(self, body: bytes, parse: Callable[[Any], T]) -> T:
+    async def post(self, body: bytes, parse: Callable[[bytes], T]) -> T:
         """`parse(answer)` of the first whole answer, which `parse` may call malformed.
 
         Raises Refusal (a 4xx about this body), RemoteError (every body would fail), and after all retries RecordError
@@ -142,7 +148,7 @@ class Transport:
             return min(others, key=lambda t: t.under_way)
         return min(self._targets, key=lambda t: t.rests_until)
 
-    async def _once(self, target: Target, body: bytes, parse: Callable[[Any], T]) -> T:
+    async def _once(self, target: Target, body: bytes, parse: Callable[[bytes], T]) -> T:
         target.under_way += 1
         try:
             response = await self._open().post(target.url).body_bytes(body).build().send()
@@ -154,7 +160,7 @@ class Transport:
         if response.status != 200:
             raise self._not_ok(target, response.status, response.get_header, data)
         try:
-            return parse(orjson.loads(data))
+            return parse(data)
         except (orjson.JSONDecodeError, MalformedReply) as exc:
             raise _TryAgain("malformed body", f"{exc}: {self._said(data)[0]}") from exc
 
@@ -217,11 +223,12 @@ class Transport:
             )
         if status < 400:
             return RemoteError(
-                f"{target.base}: answers with a redirect (HTTP {status})", "set llm.base_url to where the API is"
+                f"{target.base}: answers with a redirect (HTTP {status})",
+                f"set {self._section}.base_url to where the API is",
             )
         return RemoteError(
             f"{target.url}: HTTP {status}: {message}",
-            "check llm.base_url (most servers' ends in /v1) and the model's name in llm.model",
+            f"check {self._section}.base_url (most servers' ends in /v1) and the model's name in {self._section}.model",
         )
 
     def _retries(self, exc: _TryAgain) -> int:
@@ -238,7 +245,9 @@ class Transport:
     def _given_up(self, exc: _TryAgain, target: Target, tries: int) -> Exception:
         if exc.reason == "no connection" and all(t.unreachable for t in self._targets):
             where = ", ".join(str(t.base) for t in self._targets)
-            return RemoteError(f"no model server answers at {where}: {exc.detail}", "start it, or set llm.base_url")
+            return RemoteError(
+                f"no model server answers at {where}: {exc.detail}", f"start it, or set {self._section}.base_url"
+            )
         return RecordError(exc.kind, f"{target.base}, {tries} tries: {exc.detail}")
 
     def _said(self, data: bytes) -> tuple[str, str, str]:

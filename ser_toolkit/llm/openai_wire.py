@@ -98,7 +98,7 @@ def _messages(request: Request, form: Form) -> list[dict[str, Any]]:
 
 def _content(message: Message, form: Form) -> str | list[dict[str, Any]]:
     if not (message.images and form.images):
-        return message.text
+        return message.said(with_images=form.images)
     parts: list[dict[str, Any]] = [
         {"type": "image_url", "image_url": {"url": data_url(i.data, i.media_type)}} for i in message.images
     ]

@@ -107,7 +107,7 @@ def messages(request: Request, vision: bool) -> list[dict[str, Any]]:
             {"type": "image_url", "image_url": {"url": data_url(i.data, i.media_type)}}
             for i in (message.images if vision else ())
         ]
-        content = [*parts, {"type": "text", "text": message.text}] if parts else message.text
+        content = [*parts, {"type": "text", "text": message.text}] if parts else message.said(with_images=vision)
         out.append({"role": message.role, "content": content})
     return out
 
