@@ -25,13 +25,20 @@ _NO_HANDLE = words("no_handles")
 _REGIONS = {"en": ("US", "GB"), "zh": ("CN",)}
 _REGIONS_NEAR = {"en": ("AU", "IN", "IE", "NZ", "ZA", "SG", "DE", "FR", "NG"), "zh": ("HK", "TW", "US", "SG")}
 _DIGIT = re.compile(r"\d", re.ASCII)
+_HALF_WIDTH = {0xFF10 + i: str(i) for i in range(10)} | {0xFF0B: "+", 0xFF0D: "-", 0xFF08: "(", 0xFF09: ")"}
+_AT_ZH = re.compile(r"艾特|圈a|[#＃][\w-]+(?:点|\.)(?:com|cn|net|org)")
+_SPOKEN = re.compile(r"\b(?:zero|oh|one|two|three|four|five|six|seven|eight|nine)\b")
+_SPOKEN_ZH = re.compile(r"[幺一1][三四五六七八九3-9].?[零〇一二三四五六七八九幺两]")
+_SPOKEN_TOKEN = re.compile(r"\d|[a-z]+", re.ASCII)
+_LONG_NUMBER, _NUMBER = 10, 7
 
 
 def find_identifiers(text: str, lang: str) -> Iterator[Span]:
     """Every find of this room; finds may overlap."""
+    text = text.translate(_HALF_WIDTH)
     lower = text.lower()
     has_at = "@" in lower or "＠" in lower
-    if has_at or " dot " in lower or "(at)" in lower or "[at]" in lower:
+    if has_at or " dot " in lower or "(at)" in lower or "[at]" in lower or _AT_ZH.search(text):
         yield from _all("email", "email", text)
     if "/" in text or "www." in text:
         for m in pattern("identifiers", "url").finditer(text):
@@ -40,10 +47,14 @@ def find_identifiers(text: str, lang: str) -> Iterator[Span]:
     if has_at or "#" in lower or any(w in lower for w in _NEAR_A_HANDLE):
         yield from _handles(text)
     digits = len(_DIGIT.findall(text)) if _DIGIT.search(text) else 0
-    if digits >= 4:
+    if digits >= 3:
         yield from _numbers(text)
     if digits >= 6:
         yield from _phones(text, lang)
+    if _SPOKEN.search(lower):
+        yield from _spoken(text)
+    if _SPOKEN_ZH.search(text):
+        yield from _all("phone_zh_digits", "phone", text)
 
 
 def _all(section: str, kind: Kind, text: str) -> Iterator[Span]:
@@ -75,6 +86,16 @@ def _numbers(text: str) -> Iterator[Span]:
         yield from (s for s in _all(section, "id", text) if proves(text[s.start : s.end]))
     for section in ("named_id", "named_id_zh"):
         yield from (s for s in _all(section, "id", text) if not is_date(text[s.start : s.end]))
+
+
+def _spoken(text: str) -> Iterator[Span]:
+    """Phone numbers said digit by digit, in words or in part in words."""
+    near = pattern("identifiers", "near_a_phone").search(text)
+    for m in pattern("identifiers", "phone_spoken").finditer(text):
+        tokens = _SPOKEN_TOKEN.findall(m[0].lower())
+        worth = sum({"double": 1, "triple": 2}.get(t, 1) for t in tokens)
+        if worth >= (_NUMBER if near else _LONG_NUMBER) and worth <= 15 and not all(t.isdigit() for t in tokens):
+            yield Span(m.start(), m.end(), "phone", "phone_spoken")
 
 
 def _phones(text: str, lang: str) -> Iterator[Span]:

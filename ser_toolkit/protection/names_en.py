@@ -22,6 +22,7 @@ Grade = Literal["plain", "word", "place", "none"]
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _TOKEN = re.compile(r"(?<![\w@#./-])(?<!\w['’])[^\W\d_][\w'’-]*(?![@/]|\.\w)")
 _POSSESSIVE = re.compile(r"['’]s?$|-$")
+_ORDINARY = re.compile(r"(?:ing|ed|ly|tion|ness|ful)$")
 _BEFORE = 24  # characters before a word that tell what it is
 
 
@@ -80,7 +81,7 @@ def _taken(match: re.Match[str], rule: _Rule) -> Iterator[Span]:
     """The leading words of a match's name that can be a name."""
     group = next(g for g, found in match.groupdict().items() if found)
     start, end = match.start(group), 0
-    listed, line = group.startswith("name_listed"), group.startswith("name_line")
+    listed, line, sure = (group.startswith(g) for g in ("name_listed", "name_line", "name_any"))
     unknown = not listed and (rule.unknown or bool(rule.unknown_after and rule.unknown_after.search(match[0])))
     for m in _WORD.finditer(match[group]):
         bare = _bare(m[0])
@@ -92,7 +93,9 @@ def _taken(match: re.Match[str], rule: _Rule) -> Iterator[Span]:
             fits = unknown or surname or grade != "none"
         else:
             alone = rule.name == "said" and grade == "word" and _ends(match.string, start + m.end())
-            fits = rule.small and (surname or grade == "plain" or line or alone)
+            fits = rule.small and (
+                surname or grade == "plain" or line or alone or (sure and not _ORDINARY.search(bare))
+            )
         if not fits:
             break
         end = start + m.start() + len(bare_name(m[0]))

@@ -52,7 +52,10 @@ def _cut(text: str) -> Borders:
 
 def _by_context(text: str, borders: Borders) -> Iterator[Span]:
     """Names that the words before say are names."""
-    for section in ("said", "related", "greeted"):
+    for m in pattern("names_zh", "surnamed").finditer(text):
+        if m["name"] in words("surnames_zh"):
+            yield Span(*m.span("name"), "name", "surnamed")
+    for section in ("said", "related", "beside", "greeted"):
         for m in pattern("names_zh", section).finditer(text):
             group = next(g for g, found in m.groupdict().items() if found)
             start, limit = m.span(group)
@@ -62,6 +65,8 @@ def _by_context(text: str, borders: Borders) -> Iterator[Span]:
                 yield Span(start, limit, "name", "line")
             elif end := _read_name(text, start, limit, borders, sure=section == "said" and "maybe" not in group):
                 yield Span(start, end, "name", section)
+            elif section in ("related", "beside") and _is_given_alone(text, start, borders, section == "related"):
+                yield Span(start, start + 2, "name", section)
 
 
 def _read_name(text: str, start: int, limit: int, borders: Borders, *, sure: bool) -> int | None:
@@ -93,6 +98,21 @@ def _read_name(text: str, start: int, limit: int, borders: Borders, *, sure: boo
     return None
 
 
+def _is_given_alone(text: str, start: int, borders: Borders, related: bool) -> bool:
+    """Whether a given name of two characters, cut off by the borders, stands here without its surname.
+
+    `related`: a word for a person stands before it, so words that the dictionary does not know for a name count too.
+    """
+    name, (word, part) = text[start : start + 2], borders.get(start, ("", ""))
+    if not _is_given(name) or len(name) < 2 or start + 2 not in borders:
+        return False
+    if name in words("not_names_zh") or name in words("not_given_zh"):
+        return False
+    if len(word) == 2:
+        return part.startswith("nr") or (related and part in ("x", "n", "nz") and name not in words("ordinary_zh"))
+    return related and len(word) == 1 and _ends(text, start + 2)
+
+
 def _by_form(text: str, borders: Borders) -> Iterator[Span]:
     """Full names, "小王", "阿强", transliterations, wherever they stand at a border."""
     if "·" in text or "•" in text:
@@ -109,6 +129,8 @@ def _by_form(text: str, borders: Borders) -> Iterator[Span]:
                 yield Span(at, at + 2, "name", "nick")
         elif end := _full_name_end(text, at, borders):
             yield Span(at, end, "name", "full")
+        elif len(word) == 2 and word[0] == word[1] and _is_doubled(text, at):
+            yield Span(at, at + 2, "name", "doubled")
 
 
 def _full_name_end(text: str, at: int, borders: Borders) -> int | None:
@@ -130,8 +152,8 @@ def _full_name_end(text: str, at: int, borders: Borders) -> int | None:
             continue
         known = part.startswith("nr") and at + len(word) == end
         alone = _begins(text, at) and (known or _ends(text, end))
-        if alone if common else (known or end - given == 2):
-            return end if known or end - given == 2 or len(surname) == 2 else None
+        if alone if common else (known or end - given == 2 or len(surname) == 2):
+            return end
     return None
 
 
@@ -155,6 +177,16 @@ def _is_nick(text: str, at: int, borders: Borders) -> bool:
     whole = len(word) == 2 or (len(word) == 1 and len(borders[at + 1][0]) == 1)
     fits = second in words("surnames_zh") if text[at] == "老" else second in words("nick_zh")
     return whole and fits and text[at : at + 2] not in words("not_names_zh")
+
+
+def _is_doubled(text: str, at: int) -> bool:
+    """Whether "文文", "苗苗" stands here as a person: it opens a phrase, and what follows is what people do."""
+    double = table("names_zh")["titles"]["double"]
+    return text[at] in double and _begins(text, at) and _ends_after_double(text, at + 2)
+
+
+def _ends_after_double(text: str, end: int) -> bool:
+    return _ends(text, end) or text[end : end + 2] in ("昨天", "今天", "前天", "最近", "每天", "刚才", "已经", "一直")
 
 
 def _is_word(candidate: str, at: int, borders: Borders) -> bool:
@@ -204,7 +236,8 @@ def _title_pattern() -> re.Pattern[str]:
 @cache
 def _first_characters() -> frozenset[str]:
     """What a name by its form can begin with."""
-    return frozenset("小老阿") | {w[0] for w in words("surnames_zh") | words("foreign_zh")}
+    double = frozenset(table("names_zh")["titles"]["double"])
+    return frozenset("小老阿") | double | {w[0] for w in words("surnames_zh") | words("foreign_zh")}
 
 
 @cache

@@ -36,7 +36,7 @@ def find_pii(text: str, lang: Lang = "en") -> list[Span]:
 def _once(text: str, lang: Lang) -> list[Span]:
     spans = [*find_identifiers(text, lang), *find_addresses(text)]
     if _LATIN.search(text):
-        spans += find_names_en(text)
+        spans += find_names_en(_HAN.sub("、", text))
     if _HAN.search(text):
         spans += find_names_zh(text)
     return spans
