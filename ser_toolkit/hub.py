@@ -164,6 +164,11 @@ def _refuse_closed_licences(release: Release) -> None:
         for s in release.manifest["sources"]
         if (why := objection(s["licence"]))
     ]
+    closed += [
+        f"{m['kind']} from {m['origin']}: {m['licence']}, {why} ({m['count']})"
+        for m in release.manifest.get("media", ())
+        if m["origin"] not in ("corpus", "video") and (why := objection(m["licence"]))  # a corpus' stand above
+    ]
     if closed:
         raise UsageError(
             "\n  ".join(

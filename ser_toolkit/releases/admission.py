@@ -11,7 +11,7 @@ from ser_toolkit.errors import RecordError
 from ser_toolkit.schema import Dialogue, Trace
 
 from .prompting import PROMPT_VERSION
-from .rows import Row, photos, trace_row
+from .rows import Row, photos, sounds, trace_row
 from .splits import SPLITS, Assignment
 from .staging import Staging
 
@@ -51,6 +51,7 @@ def survey(staging: Staging, withdrawn: Collection[str], has_media: bool) -> tup
     languages: Counter[str] = Counter()
     writers: Counter[tuple[str, str]] = Counter()
     totals: Counter[str] = Counter()
+    media: Counter[tuple[str, str, str]] = Counter()
     for dialogue in chain.from_iterable(map(staging.dialogues, SPLITS)):
         key = (dialogue.source.format, dialogue.source.licence)
         sources.setdefault(key, Counter())["dialogues"] += 1
@@ -59,6 +60,12 @@ def survey(staging: Staging, withdrawn: Collection[str], has_media: bool) -> tup
         totals["synthetic_turns"] += sum(t.origin.startswith("model") for t in dialogue.turns)
         totals["synthetic_dialogues"] += any(t.origin.startswith("model") for t in dialogue.turns)
         totals["supporter_first"] += dialogue.is_supporter_first
+        if has_media:
+            totals["with_audio"] += bool(sounds(dialogue))
+            licence = dialogue.source.licence
+            media.update(
+                (m.kind, m.origin, m.licence or licence) for t in dialogue.turns for m in t.media if m.status == "ok"
+            )
     for dialogue, trace in chain.from_iterable(map(staging.rounds, SPLITS)):
         problem = "withdrawn" if trace.id in withdrawn else _problem(dialogue, trace)
         if problem:
@@ -69,7 +76,12 @@ def survey(staging: Staging, withdrawn: Collection[str], has_media: bool) -> tup
         totals["openings_added"] += dialogue.turns[trace.history_start].speaker == "supporter"
         totals["with_images"] += has_media and bool(photos(dialogue, trace))
     return unfit, {
-        "with_images": totals.pop("with_images", 0),
+        "with": {"images": totals.pop("with_images", 0), "audio": totals.pop("with_audio", 0)},
+        "media": [
+            {"kind": kind, "origin": origin, "licence": licence, "count": n}
+            for (kind, origin, licence), n in sorted(media.items())
+            if kind != "video"  # of a video a release holds the pictures alone
+        ],
         "sources": [
             {"format": f, "licence": licence, "dialogues": n["dialogues"], "traces": n["traces"]}
             for (f, licence), n in sorted(sources.items())

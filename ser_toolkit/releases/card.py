@@ -81,7 +81,7 @@ def _header(manifest: Manifest) -> str:
         }
         for i, name in enumerate(_configs(manifest))
     ]
-    licences = sorted({hub_id(s["licence"]) for s in manifest["sources"]})
+    licences = sorted({hub_id(s["licence"]) for s in (*manifest["sources"], *manifest.get("media", ()))})
     total = max(sum(n.values()) for n in manifest["rows"].values())
     header = {
         "pretty_name": f"{manifest['name']} {manifest['version']}",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ser_toolkit.errors import DataError, UsageError
 
 from .manifest import Manifest, file_hash, read_manifest
+from .rows import MEDIA_COLUMNS
 from .splits import SPLITS
 
 if TYPE_CHECKING:
@@ -41,27 +42,39 @@ class Release:
             raise UsageError(f"{self.path.name} has no {asked}: {reason}", f"it has: {_listed(self.rows)}")
         return found if split is None else {split: found[split]}
 
-    def frame(self, config: str = "traces", split: str | None = None) -> polars.DataFrame:
-        """The rows of one split, or of all with a column `split` in front."""
+    def frame(self, config: str = "traces", split: str | None = None, *, text_only: bool = False) -> polars.DataFrame:
+        """The rows of one split, or of all with a column `split` in front; `text_only`: without pictures and sounds."""
         import polars
 
+        left_out = MEDIA_COLUMNS if text_only else ()
         frames = [
-            polars.read_parquet(f).select(polars.lit(s).alias("split"), polars.all())
+            polars.scan_parquet(f)
+            .select(polars.lit(s).alias("split"), polars.all())
+            .drop(left_out, strict=False)
+            .collect()
             for s, f in self.files(config, split).items()
         ]
         whole = polars.concat(frames)
         return whole if split is None else whole.drop("split")
 
-    def to_pandas(self, config: str = "traces", split: str | None = None) -> pandas.DataFrame:
+    def to_pandas(
+        self, config: str = "traces", split: str | None = None, *, text_only: bool = False
+    ) -> pandas.DataFrame:
         """The same as `frame`, for pandas; a list in a cell comes as a NumPy array."""
-        return self.frame(config, split).to_pandas()
+        return self.frame(config, split, text_only=text_only).to_pandas()
 
-    def dataset(self, config: str = "traces") -> datasets.DatasetDict:
-        """The splits of a config, as `datasets.load_dataset(PATH, CONFIG)` gives them."""
+    def dataset(self, config: str = "traces", *, text_only: bool = False) -> datasets.DatasetDict:
+        """The splits of a config, as `datasets.load_dataset(PATH, CONFIG)` gives them; `text_only`: for a text model,
+        without the columns of pictures and sounds.
+        """
         import datasets
 
         self.files(config)
-        return datasets.load_dataset(str(self.path), config)  # pyright: ignore[reportReturnType]
+        found: datasets.DatasetDict = datasets.load_dataset(str(self.path), config)  # pyright: ignore[reportAssignmentType]
+        if not text_only:
+            return found
+        held = {name for columns in found.column_names.values() for name in columns}
+        return found.remove_columns([name for name in MEDIA_COLUMNS if name in held])
 
     def verify(self) -> None:
         """Raises DataError that names the first file which is missing, or is not as it was written."""

@@ -37,10 +37,10 @@ class ContentHash:
 
 
 def row_bytes(row: dict[str, Any]) -> bytes:
-    """The canonical spelling of a row; the bytes of an image stand as their SHA-256."""
-    if row.get("images"):
-        images = [hashlib.sha256(i["bytes"]).hexdigest() for i in row["images"]]
-        row = {**row, "images": images}
+    """The canonical spelling of a row; the bytes of an image or a sound stand as their SHA-256."""
+    for name in ("images", "audio"):
+        if row.get(name):
+            row = {**row, name: [hashlib.sha256(i["bytes"]).hexdigest() for i in row[name]]}
     return canonical_json(row)
 
 

@@ -11,12 +11,13 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pyarrow as pa
 
-from ser_toolkit.errors import DataError
+from ser_toolkit.media.store import MediaStore
+from ser_toolkit.media.words import pictures_of
 from ser_toolkit.reasoning import render_trace
 from ser_toolkit.schema import Cue, Dialogue, Label, Media, Speaker, Trace, Turn
 
@@ -45,7 +46,9 @@ def _struct(**fields: pa.DataType) -> pa.StructType:
 _LABEL = _struct(original=_TEXT, corpus=_TEXT, ser=_TEXT)
 _CUE = _struct(channel=_TEXT, text=_TEXT, source=_TEXT)
 _MESSAGES = pa.list_(_struct(role=_TEXT, content=_TEXT))
-_MEDIA = _struct(kind=_TEXT, sha256=_TEXT, media_type=_TEXT, url=_TEXT, status=_TEXT)
+_MEDIA = _struct(
+    kind=_TEXT, sha256=_TEXT, media_type=_TEXT, url=_TEXT, status=_TEXT, origin=_TEXT, licence=_TEXT, shows=_TEXT,
+)  # fmt: skip
 _RISK = _struct(level=_TEXT, category=_TEXT, start=_INT, end=_INT)
 _TURN = _struct(
     speaker=_TEXT, text=_TEXT, raw=_TEXT, strategies=pa.list_(_LABEL), emotions=pa.list_(_LABEL),
@@ -73,31 +76,35 @@ _PROMPTS = _struct(
     problem=_TEXT, reference_origin=_TEXT, opening_added=pa.bool_(),
 )  # fmt: skip
 
-IMAGES = pa.field("images", pa.list_(pa.struct([("bytes", pa.binary()), ("path", _TEXT)])))
-"""The column that a release with photos carries beside plain-text content; `datasets` reads it as a list of
-Image.
+_FILES = pa.list_(pa.struct([("bytes", pa.binary()), ("path", _TEXT)]))
+MEDIA_COLUMNS = {
+    "images": (pa.field("images", _FILES), {"feature": {"_type": "Image"}, "_type": "List"}),
+    "audio": (pa.field("audio", _FILES), {"feature": {"decode": False, "_type": "Audio"}, "_type": "List"}),
+}
+"""The columns that a release with photos or voices carries beside plain-text content: the field, and what `datasets`
+reads it as. Decoding sound needs torchcodec, so that is left to who wants it: `cast_column("audio", List(Audio()))`.
 """
-
-_IMAGE_FEATURES = {"info": {"features": {"images": {"feature": {"_type": "Image"}, "_type": "List"}}}}
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
     """One config of a release. `rows(staging, split, media)` yields in canonical order; `absent` says why it
-    may have none.
+    may have none; `media` is the media column that it may carry.
     """
 
     name: str
     columns: pa.StructType
     rows: Callable[[Staging, str, Path | None], Iterator[Row]]
     absent: str
-    is_visual: bool = False
+    media: Literal["images", "audio"] | None = None
 
-    def schema(self, with_images: bool) -> pa.Schema:
+    def schema(self, with_media: bool) -> pa.Schema:
         schema = pa.schema(list(self.columns))
-        if self.is_visual and with_images:
-            return schema.append(IMAGES).with_metadata({"huggingface": json.dumps(_IMAGE_FEATURES)})
-        return schema
+        if self.media is None or not with_media:
+            return schema
+        column, feature = MEDIA_COLUMNS[self.media]
+        features = {"info": {"features": {self.media: feature}}}
+        return schema.append(column).with_metadata({"huggingface": json.dumps(features)})
 
 
 def dialogue_row(dialogue: Dialogue) -> Row:
@@ -177,12 +184,18 @@ def last_seeker_turns(dialogue: Dialogue, trace: Trace) -> tuple[Turn, ...]:
 
 def photos(dialogue: Dialogue, trace: Trace) -> list[Media]:
     """The images of the seeker's last utterance that are at hand."""
-    turns = last_seeker_turns(dialogue, trace)
-    return [m for t in turns for m in t.media if m.kind == "image" and m.status == "ok" and m.path]
+    return [m for t in last_seeker_turns(dialogue, trace) for m in pictures_of(t)]
+
+
+def sounds(dialogue: Dialogue) -> list[Media]:
+    """The sounds of a dialogue that are at hand, in the order of its turns."""
+    return [m for t in dialogue.turns for m in t.media if m.kind == "audio" and m.status == "ok" and m.path]
 
 
 def _dialogue_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
-    return (dialogue_row(d) for d in staging.dialogues(split))
+    for dialogue in staging.dialogues(split):
+        row = dialogue_row(dialogue)
+        yield row if media is None else {**row, "audio": _files(sounds(dialogue), media)}
 
 
 def _trace_rows(staging: Staging, split: str, media: Path | None) -> Iterator[Row]:
@@ -225,20 +238,20 @@ _NO_LABELS = "made from people's labels, or an LLM judge's, and none stands here
 CONFIGS: Mapping[str, Config] = {
     c.name: c
     for c in (
-        Config("traces", _TRACES, _trace_rows, "no trace is in this release", is_visual=True),
-        Config("dialogues", _DIALOGUES, _dialogue_rows, "no dialogue is in this release"),
+        Config("traces", _TRACES, _trace_rows, "no trace is in this release", media="images"),
+        Config("dialogues", _DIALOGUES, _dialogue_rows, "no dialogue is in this release", media="audio"),
         Config(
             "prompts",
             _PROMPTS,
             _prompt_rows,
             "made from the rounds that have a trace, and there is none",
-            is_visual=True,
+            media="images",
         ),
         Config("steps", _columns(STEP_COLUMNS), _labelled(step_row, False), _NO_LABELS),
         Config(
-            "preferences", _columns(PREFERENCE_COLUMNS), _labelled(preference_row, True), _NO_LABELS, is_visual=True
+            "preferences", _columns(PREFERENCE_COLUMNS), _labelled(preference_row, True), _NO_LABELS, media="images"
         ),
-        Config("judgements", _columns(JUDGEMENT_COLUMNS), _labelled(judgement_row, True), _NO_LABELS, is_visual=True),
+        Config("judgements", _columns(JUDGEMENT_COLUMNS), _labelled(judgement_row, True), _NO_LABELS, media="images"),
     )
 }
 """Every config of the layout, the default first."""
@@ -294,15 +307,11 @@ def _json_text(value: Mapping[str, Any]) -> str | None:
 
 def _with_images(row: Row, dialogue: Dialogue, trace: Trace, media: Path | None) -> Row:
     if media is not None:
-        row["images"] = [_image(media / (m.path or "")) for m in photos(dialogue, trace)]
+        row["images"] = _files(photos(dialogue, trace), media)
     return row
 
 
-def _image(file: Path) -> Row:
-    try:
-        return {"bytes": file.read_bytes(), "path": file.name}
-    except OSError as exc:
-        raise DataError(
-            f"{file}: an image that a dialogue names cannot be read ({exc.strerror})",
-            "run `ser build` again to take it in",
-        ) from exc
+def _files(media: Iterable[Media], folder: Path) -> list[Row]:
+    """The bytes of media; their path is that of the store, the hash and what it is. Raises DataError."""
+    store = MediaStore(folder)
+    return [{"bytes": store.read(m), "path": Path(m.path or "").name} for m in media]

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +37,12 @@ from .manifest import (
     read_manifest,
     write_manifest,
 )
-from .rows import CONFIGS, Config, Row
+from .rows import CONFIGS, MEDIA_COLUMNS, Config, Row
 from .splits import SPLITS, Ratios, assign_splits
 from .staging import Staging
 
 FIRST_VERSION = "0.1.0"
-ROW_GROUP = 1000
+ROW_GROUP, ROW_GROUP_BYTES = 1000, 16 << 20
 
 _TEMP = ".export-"
 _VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
@@ -146,9 +145,10 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
         unfit, counts = survey(staging, inputs.withdrawn, inputs.media is not None)
         staging.leave_out_traces(t["id"] for t in unfit)
         left_out += unfit
-        media = inputs.media if counts.pop("with_images") else None
+        held = counts.pop("with")  # media column -> rows that have one
         content, files, rows = ContentHash(), {}, {}
         for config in CONFIGS.values():
+            media = inputs.media if held.get(config.media) else None
             for split in SPLITS:
                 content.begin(config.name, split)
                 file = temp / config.name / f"{split}.parquet"
@@ -187,11 +187,11 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
     }
 
 
-def _write_split(file: Path, config: Config, with_images: bool, rows: Iterator[Row], content: ContentHash) -> int:
+def _write_split(file: Path, config: Config, with_media: bool, rows: Iterator[Row], content: ContentHash) -> int:
     """The number of rows; without any there is no file."""
     written, writer = 0, None
-    schema = config.schema(with_images)
-    while batch := list(islice(rows, ROW_GROUP)):
+    schema = config.schema(with_media)
+    for batch in _batches(rows):
         if writer is None:
             file.parent.mkdir(exist_ok=True)
             writer = pq.ParquetWriter(file, schema, compression="zstd")
@@ -203,6 +203,20 @@ def _write_split(file: Path, config: Config, with_images: bool, rows: Iterator[R
         writer.close()
         sync(file)
     return written
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """The rows, a row group at a time: so many rows, or so many bytes of media."""
+    batch: list[Row] = []
+    size = 0
+    for row in rows:
+        batch.append(row)
+        size += sum(len(item["bytes"]) for name in MEDIA_COLUMNS for item in row.get(name, ()))
+        if len(batch) >= ROW_GROUP or size >= ROW_GROUP_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _absent(rows: Mapping[str, Mapping[str, int]], reasons: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -52,7 +53,9 @@ def test_every_config_of_the_card_loads_with_datasets(tmp_path: Path):
 def test_one_split_and_photos_load_with_datasets(tmp_path: Path):
     (tmp_path / "media").mkdir()
     (tmp_path / "media" / "ab.png").write_bytes(PNG)
-    photo = Media(kind="image", path="ab.png", sha256="ab", media_type="image/png", status="ok")
+    photo = Media(
+        kind="image", path="ab.png", sha256=hashlib.sha256(PNG).hexdigest(), media_type="image/png", status="ok"
+    )
     [d] = crowd(1)
     d = d.model_copy(update={"turns": (*d.turns[:2], d.turns[2].model_copy(update={"media": (photo,)}), d.turns[3])})
     made = make(tmp_path / "releases", [d], media=tmp_path / "media", ratios=(0.0, 0.0, 1.0))

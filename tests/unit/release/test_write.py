@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import signal
@@ -235,7 +236,9 @@ def test_photos_travel_inside_the_parquet_and_only_where_there_are_any(tmp_path:
     media = tmp_path / "media"
     media.mkdir()
     (media / "ab.png").write_bytes(PNG)
-    photo = Media(kind="image", path="ab.png", sha256="ab", media_type="image/png", status="ok")
+    photo = Media(
+        kind="image", path="ab.png", sha256=hashlib.sha256(PNG).hexdigest(), media_type="image/png", status="ok"
+    )
     missing = Media(kind="image", path="no.png", status="no media")
     a, b = crowd(2)
     turns = (*a.turns[:2], a.turns[2].model_copy(update={"media": (photo, missing)}), a.turns[3])
