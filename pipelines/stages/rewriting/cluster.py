@@ -58,7 +58,7 @@ def find_clusters(points: Sequence[Sequence[float]], k_range: tuple[int, int], s
     """The clusters of `points` (N, D), N > 0: the same for the same points in any order, the same seed.
 
     The curve begins one before the least k, where that is possible, so that the least k can be the elbow too. There
-    are never more clusters than different points; equal points are in one cluster.
+    are never more clusters than different points (past that many the curve is 0); equal points are in one cluster.
     """
     from threadpoolctl import threadpool_limits
 
@@ -68,7 +68,7 @@ def find_clusters(points: Sequence[Sequence[float]], k_range: tuple[int, int], s
     low, high = (min(k, len(unique)) for k in k_range)
     with threadpool_limits(limits=1):  # the order of sums must not hang on the number of cores
         fits = {k: _fit(unique, counts, k, seed) for k in range(max(1, low - 1), high + 1)}
-    curve = tuple((k, sse) for k, (sse, _, _) in fits.items())
+    curve = (*((k, fit[0]) for k, fit in fits.items()), *((k, 0.0) for k in range(high + 1, k_range[1] + 1)))
     _, centres, labels = fits[elbow(curve, low)]
     order = sorted(range(len(centres)), key=lambda c: tuple(centres[c]))
     number = {c: n for n, c in enumerate(order)}

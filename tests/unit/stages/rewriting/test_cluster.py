@@ -56,6 +56,11 @@ def test_groups_that_stand_apart_are_found(groups):
     assert all(len(set(found.labels[n * 12 : n * 12 + 12])) == 1 for n in range(groups))
 
 
+def test_three_different_points_can_be_three_clusters():
+    found = find_clusters([(0, 0), (0, 9), (9, 0)] * 2, (2, 10), seed=0)
+    assert (found.k, [sse for _, sse in found.curve[2:]]) == (3, [0.0] * 8)
+
+
 def test_sse_and_centres_by_hand():
     found = find_clusters([(0, 0), (0, 2), (10, 0), (10, 2)], (2, 3), seed=0)
     assert found.curve[:2] == ((1, 104.0), (2, 4.0))
