@@ -7,12 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from ser_toolkit.errors import RecordError, UsageError
+from ser_toolkit.media.sniffing import Kind
 from ser_toolkit.taxonomy import fold
 
 _SPEAKER = ("speaker", "role", "from", "author", "sender")
 _TEXT = ("text", "content", "utterance", "value", "message", "sentence")
 _STRATEGY = ("strategy", "strategies")
 _EMOTION = ("emotion", "emotions")
+_IMAGE = ("image", "images", "image path", "photo", "picture")
+_AUDIO = ("audio", "audio path", "wav")
+_VIDEO = ("video", "video path")
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "id": ("id", "dialogue id", "dialog id", "conversation id", "conv id", "uid"),
@@ -24,6 +28,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "turns.text": _TEXT,
     "turns.strategy": _STRATEGY,
     "turns.emotion": _EMOTION,
+    "turns.image": _IMAGE,
+    "turns.audio": _AUDIO,
+    "turns.video": _VIDEO,
     "situation": ("situation", "background", "description"),
     "problem": ("problem", "problem type", "topic"),
     "emotion": ("emotion", "emotion type"),
@@ -31,12 +38,16 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "speaker": _SPEAKER,
     "text": _TEXT,
     "strategy": _STRATEGY,
+    "image": _IMAGE,
+    "audio": _AUDIO,
+    "video": _VIDEO,
 }
 """Our fields, and the names (folded) under which they are looked for, in order."""
 
-TURN_FIELDS = ("turns.speaker", "turns.text", "turns.strategy", "turns.emotion")
+MEDIA_FIELDS: dict[str, Kind] = {"turns.image": "image", "turns.audio": "audio", "turns.video": "video"}
+TURN_FIELDS = ("turns.speaker", "turns.text", "turns.strategy", "turns.emotion", *MEDIA_FIELDS)
 DIALOGUE_FIELDS = ("id", "situation", "problem", "emotion")
-ROW_FIELDS = {"turns.speaker": "speaker", "turns.text": "text", "turns.strategy": "strategy"}
+ROW_FIELDS = {f"turns.{name}": name for name in ("speaker", "text", "strategy", "image", "audio", "video")}
 """Where a row is a turn: a turn's field -> its own column's."""
 
 

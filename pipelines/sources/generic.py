@@ -15,14 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from ser_toolkit.errors import RecordError
-from ser_toolkit.schema import Dialogue, Failure, Role
+from ser_toolkit.schema import Dialogue, Failure, Media, Role
 from ser_toolkit.taxonomy import EMOTIONS, STRATEGIES, LabelMap, fold, load_map
 
 from .base import Imported, ReadContext, SourceFormat
 from .collecting import Collected
-from .columns import DIALOGUE_FIELDS, ROW_FIELDS, TURN_FIELDS, Fields, check_names, key_of, missing, turns_key
+from .columns import (
+    DIALOGUE_FIELDS,
+    MEDIA_FIELDS,
+    ROW_FIELDS,
+    TURN_FIELDS,
+    Fields,
+    check_names,
+    key_of,
+    missing,
+    turns_key,
+)
 from .finish import make_dialogue, read_records
 from .joining import Joined, join_rows
+from .media_parts import may_be_media, media_of
 from .reading import Raw, csv_rows, json_records
 from .shapes import turns_of
 from .tables import dataset_rows, parquet_rows
@@ -62,7 +73,7 @@ def _dialogue(raw: Raw, name: str, labels: LabelMap, context: ReadContext) -> Di
     spec = context.spec
     collected = Collected(spec.roles, labels)
     if isinstance(record, Joined):
-        own_id, fields = record["id"], _collect_rows(record["turns"], spec.columns, collected)
+        own_id, fields = record["id"], _collect_rows(record["turns"], spec.columns, collected, raw.files)
         shape = "row a turn" if own_id else "objects"
     else:
         key = turns_key(record, spec.columns)
@@ -70,7 +81,7 @@ def _dialogue(raw: Raw, name: str, labels: LabelMap, context: ReadContext) -> Di
             raise RecordError("malformed", missing("turns (a list)", None, record))
         fields = Fields(record, spec.columns, {key})
         own_id = fields.id()
-        shape = _collect_list(_as_list(record[key], key), spec.columns, spec.roles, collected)
+        shape = _collect_list(_as_list(record[key], key), spec.columns, spec.roles, collected, raw.files)
     meta: dict[str, Any] = {"shape": shape, **collected.meta()}
     if name == "datasets" and raw.file:
         meta["split"] = raw.file
@@ -101,7 +112,13 @@ def _as_list(value: Any, key: str) -> list[Any]:
     return value
 
 
-def _collect_list(items: list[Any], columns: Mapping[str, str], roles: Mapping[str, Role], collected: Collected) -> str:
+def _collect_list(
+    items: list[Any],
+    columns: Mapping[str, str],
+    roles: Mapping[str, Role],
+    collected: Collected,
+    files: Mapping[str, bytes],
+) -> str:
     """The turns of a list; returns the shape's name."""
     keyed = _speaker_keys(items, columns, roles)
     if keyed:
@@ -112,7 +129,7 @@ def _collect_list(items: list[Any], columns: Mapping[str, str], roles: Mapping[s
     for place, item in enumerate(items, 1):
         if not isinstance(item, dict):
             raise RecordError("malformed", f"turn {place} is of type {type(item).__name__}, not an object")
-        _collect_turn(place, item, columns, collected)
+        _collect_turn(place, item, columns, collected, files)
     return "objects"
 
 
@@ -126,15 +143,22 @@ def _speaker_keys(items: list[Any], columns: Mapping[str, str], roles: Mapping[s
     return (keys["seeker"], keys["supporter"]) if len(keys) == 2 else None
 
 
-def _collect_turn(place: int, item: dict[str, Any], columns: Mapping[str, str], collected: Collected) -> None:
+def _collect_turn(
+    place: int, item: dict[str, Any], columns: Mapping[str, str], collected: Collected, files: Mapping[str, bytes]
+) -> None:
     found: dict[str, Any] = {}
     used: set[str | None] = set()
+    media: list[Media] = []
     for field in TURN_FIELDS:
         is_needed = field in ("turns.speaker", "turns.text")
         named = columns.get(field)
         key = named if named in item else None if named else key_of(item, field, {})
         if key is None and is_needed:
             raise RecordError("malformed", f"turn {place}: {missing(field, named, item)}")
+        if key is not None and (kind := MEDIA_FIELDS.get(field)):
+            if not named and not may_be_media(item[key], kind):
+                continue
+            media += media_of(item[key], kind, f"{key!r} of turn {place}", files)
         used.add(key)
         found[field] = item[key] if key else None
     rest = {key: value for key, value in item.items() if key not in used}
@@ -144,11 +168,14 @@ def _collect_turn(place: int, item: dict[str, Any], columns: Mapping[str, str], 
         found["turns.text"],
         strategy=found["turns.strategy"],
         emotion=found["turns.emotion"],
+        media=media,
         rest=rest,
     )
 
 
-def _collect_rows(rows: list[dict[str, Any]], columns: Mapping[str, str], collected: Collected) -> Fields:
+def _collect_rows(
+    rows: list[dict[str, Any]], columns: Mapping[str, str], collected: Collected, files: Mapping[str, bytes]
+) -> Fields:
     """The turns of rows; returns what the rows share: columns with one value, and those mapped to the dialogue."""
     of_turn = {field: columns[own] for field, own in ROW_FIELDS.items() if own in columns} | {
         field: column for field, column in columns.items() if field in TURN_FIELDS
@@ -163,7 +190,7 @@ def _collect_rows(rows: list[dict[str, Any]], columns: Mapping[str, str], collec
             shared[key] = values[0] if values else None
     for place, row in enumerate(rows, 1):
         own = {key: value for key, value in row.items() if key not in shared or key in turn_keys}
-        _collect_turn(place, own, of_turn, collected)
+        _collect_turn(place, own, of_turn, collected, files)
     return Fields(shared, of_dialogue, {key_of(rows[0], "dialogue_id", columns) or ""})
 
 

@@ -102,6 +102,7 @@ class _Joiner:
         self._start: Raw | None = None
         self._id = ""
         self._rows: list[Any] = []
+        self._files: dict[str, bytes] = {}
         self._count = 0
         self._seen: set[int] = set()
 
@@ -115,9 +116,11 @@ class _Joiner:
             if self._start is None or own_id != self._id:
                 yield from self._close()
                 self._start, self._id, self._rows, self._count, self._has_gap = raw, own_id, [], 0, False
+                self._files = {}
             self._count += 1
             if self._count <= ROWS_LIMIT:
                 self._rows.append(raw.value)
+                self._files.update(raw.files)
             self._has_gap |= self._is_gap
             self._is_gap = False
         yield from self._close()
@@ -138,7 +141,7 @@ class _Joiner:
         self._seen.add(key)
         has_gap = self._has_gap or self._is_gap
         flags = (*start.flags, "row_missing") if has_gap else start.flags
-        yield Raw(Joined(id=self._id, turns=rows), start.file, start.position, flags)
+        yield Raw(Joined(id=self._id, turns=rows), start.file, start.position, flags, self._files)
 
     def _id_of(self, raw: Raw) -> str | None:
         if self._is_one:

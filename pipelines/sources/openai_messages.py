@@ -8,27 +8,23 @@ confirm: both are "unknown" until the recipe says more.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from ser_toolkit.errors import RecordError
+from ser_toolkit.media.sniffing import Kind
 from ser_toolkit.schema import Dialogue, Media
 from ser_toolkit.taxonomy import LabelMap, load_map
 
 from .base import Imported, ReadContext, SourceFormat
 from .collecting import Collected
 from .finish import make_dialogue, member, read_records
+from .media_parts import media_of
 from .reading import Raw, json_records
 
-INLINE_LIMIT = 8 << 20
-"""Characters of the longest data URL that is kept whole; of a longer one the hash and type stay."""
-
-_PARTS: dict[str, Literal["image", "audio", "video"]] = {
+_PARTS: dict[str, Kind] = {
     "image_url": "image",
     "input_image": "image",
     "image": "image",
@@ -93,44 +89,22 @@ def read_content(content: Any, where: str) -> tuple[str, tuple[Media, ...]]:
         if kind in _TEXT_PARTS:
             texts.append(member(part, "text", str, place))
         elif kind in _PARTS:
-            media.append(_medium(part, kind, place))
+            media += _medium(part, kind, place)
         else:
             raise RecordError("malformed", f"{place} is of an unknown type, {kind!r}")
     return "\n".join(texts), tuple(media)
 
 
-def _medium(part: dict[str, Any], key: str, place: str) -> Media:
+def _medium(part: dict[str, Any], key: str, place: str) -> tuple[Media, ...]:
     """{type: image_url, image_url: {url}} and its kin: the address is under the type's own key, or `url`, `path`."""
     kind = _PARTS[key]
     found = part.get(key, part.get("image_url", part.get("url", part.get("path"))))
     if isinstance(found, dict) and isinstance(found.get("data"), str):  # input_audio: bare base64 and a format
         found = f"data:{kind}/{found.get('format', 'wav')};base64,{found['data']}"
-    if isinstance(found, dict):
-        found = found.get("url", found.get("path"))
-    if not isinstance(found, str) or not found:
+    made = media_of(found, kind, place)
+    if not made:
         raise RecordError("malformed", f"{place} names no {kind}")
-    if found.startswith("data:"):
-        return _inline(found, kind, place)
-    if found.startswith(("http://", "https://")):
-        return Media(kind=kind, url=found)
-    return Media(kind=kind, path=found.removeprefix("file://"))
-
-
-def _inline(url: str, kind: Literal["image", "audio", "video"], place: str) -> Media:
-    head, comma, data = url.partition(",")
-    try:
-        if not comma or not head.endswith(";base64"):
-            raise ValueError("not of the form data:TYPE;base64,DATA")
-        content = base64.b64decode("".join(data.split()), validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise RecordError("malformed", f"{place}: the data URL cannot be read: {exc}", text=url[:80]) from exc
-    return Media(
-        kind=kind,
-        url=url if len(url) <= INLINE_LIMIT else None,
-        sha256=hashlib.sha256(content).hexdigest(),
-        media_type=head.removeprefix("data:").partition(";")[0] or None,
-        status="referenced" if len(url) <= INLINE_LIMIT else "no media",
-    )
+    return made
 
 
 def _format(name: str, title: str, languages: tuple[str, ...], expects: str) -> SourceFormat:

@@ -10,8 +10,8 @@ import csv
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,13 +37,15 @@ class Raw:
     """One record as the file holds it: a JSON value, a row (dict) or a text.
 
     `file` is relative to the path given; `position` is "line 7", "record 3", or "" for a whole file. `flags`
-    names what reading had to mend: "decoded_utf-16", "lone_surrogates_replaced".
+    names what reading had to mend: "decoded_utf-16", "lone_surrogates_replaced". `files` holds the bytes of a table's
+    row by their SHA-256, by which the value names them.
     """
 
     value: Any
     file: str
     position: str
     flags: tuple[str, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def files_of(path: Path, suffixes: tuple[str, ...]) -> list[Path]:

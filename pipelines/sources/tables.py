@@ -58,22 +58,28 @@ def _rows(batches: Iterator[list[Any]], name: str, context: ReadContext) -> Iter
         for batch in batches:
             for value in batch:
                 row += 1
-                yield Raw(plain(value), name, f"record {row}")
+                files: dict[str, bytes] = {}
+                yield Raw(plain(value, files), name, f"record {row}", files=files)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as exc:
         reason = f"not readable after record {row}: {exc}"
         yield import_failure(context.spec.format, name, "unreadable", reason)
 
 
-def plain(value: Any) -> Any:
-    """A value of a table as JSON has it: NaN is missing, times are text, bytes their hash and length."""
+def plain(value: Any, files: dict[str, bytes]) -> Any:
+    """A value of a table as JSON has it: NaN is missing, times are text, bytes their hash and length.
+
+    The bytes themselves go into `files`, by their hash.
+    """
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): plain(v, files) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain(v, files) for v in value]
     if isinstance(value, bytes):
-        return {"sha256": hashlib.sha256(value).hexdigest(), "bytes": len(value)}
+        sha = hashlib.sha256(value).hexdigest()
+        files[sha] = value
+        return {"sha256": sha, "bytes": len(value)}
     if isinstance(value, date | time):
         return value.isoformat()
     if isinstance(value, Decimal | timedelta):

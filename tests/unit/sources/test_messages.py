@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pipelines.sources import openai_messages
 from pipelines.sources.base import Imported, SourceFormat
 from pipelines.sources.openai_messages import MESSAGES, PSYDT, SOULCHAT, read_content
 from ser_toolkit.errors import RecordError
@@ -133,11 +132,3 @@ def test_an_image_alone_is_a_turn(importing: Importing) -> None:
     (found,) = importing(MESSAGES, {"a.jsonl": [{"messages": [photo, REPLY]}]})
     assert isinstance(found, Dialogue)
     assert (found.turns[0].text, len(found.turns[0].media), found.meta["shape"]) == ("", 1, "parts")
-
-
-def test_of_a_data_url_past_the_limit_hash_and_type_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_messages, "INLINE_LIMIT", 20)
-    _, (medium,) = read_content([{"type": "image_url", "image_url": {"url": DATA_URL}}], "message 1")
-    assert medium == Media(
-        kind="image", sha256=hashlib.sha256(PIXEL).hexdigest(), media_type="image/png", status="no media"
-    )
