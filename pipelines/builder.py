@@ -31,10 +31,11 @@ from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace
 
 from .exporting import ExportResult, export_tables
-from .importing import formats_of, import_sources, sources_of
+from .importing import import_sources
 from .lineage import forget_build, lineage_of, save_build
 from .rewriting import notes_of, rewrite_dialogues
 from .sources.base import SourceFormat
+from .sources.specs import formats_of, sources_of
 from .stage_runner import StageRunner
 from .stages.filter import filter_is_enforced, judge_dialogue
 from .stages.protect import ProtectCounts, supporter_may_be_imitated
@@ -105,9 +106,20 @@ def build(
     flags: dict[str, Any] = {} if model is None else {"llm.model": model}
     recipe = load_recipe(home.root, sets, flags)
     specs = sources_of(home, recipe, sources, limit)
+    formats = formats_of(specs)
     with home.locked(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         return loop.run(
-            _run(home, recipe, specs, Progress(quiet=quiet), strict, fresh=fresh, retry=retry_failures, version=version)
+            _run(
+                home,
+                recipe,
+                specs,
+                formats,
+                Progress(quiet=quiet),
+                version=version,
+                fresh=fresh,
+                strict=strict,
+                retry_failures=retry_failures,
+            )
         )
 
 
@@ -115,18 +127,18 @@ async def _run(
     home: Workspace,
     recipe: Recipe,
     specs: Sequence[SourceSpec],
+    formats: Mapping[str, SourceFormat],
     progress: Progress,
-    strict: bool,
     *,
-    fresh: bool,
-    retry: bool,
     version: str | None,
+    fresh: bool,
+    strict: bool,
+    retry_failures: bool,
 ) -> BuildResult:
     began = time.monotonic()
-    failed = read_table(home.table("failures"), Failure) if retry else ()
+    failed = read_table(home.table("failures"), Failure) if retry_failures else ()
     to_retry = [f.request_key for f in failed if f.request_key]
     forget_build(home)
-    formats = formats_of(specs)
     journal = Journal(home.journal, fresh=fresh)
     failures = TableWriter(home.table("failures"), Failure)
     try:
@@ -138,7 +150,7 @@ async def _run(
             # so that each keeps to one record and what it has read of it.
             places = getattr(chat.inner, "max_concurrency", 2 * recipe.llm.concurrency)
             runner = StageRunner(home, recipe, progress, failures, strict, places)
-            work = _Build(home, recipe, specs, formats, chat, Prompts(home.prompts), runner)
+            work = _Build(home, recipe, specs, formats, chat, Prompts(home.prompts), runner, fresh)
             for stage in work.stages():
                 await stage()
         finally:
@@ -183,6 +195,7 @@ class _Build:
     chat: JournaledChat
     prompts: Prompts
     runner: StageRunner
+    fresh: bool
     notes: list[str] = field(default_factory=list)
     protected: ProtectCounts = field(default_factory=ProtectCounts)
     found: dict[str, Any] = field(default_factory=dict)
@@ -198,7 +211,7 @@ class _Build:
 
     async def _import(self) -> None:
         self.protected = await import_sources(
-            self.home, self.recipe, self.specs, self.formats, self.runner, self.chat.languages
+            *(self.home, self.recipe, self.specs, self.formats, self.runner, self.chat.languages), fresh=self.fresh
         )
 
     async def _synthesize(self) -> None:

@@ -13,16 +13,19 @@ import traceback
 import typer
 
 from .commands import building, data, releasing, setup
+from .commands.common import tell_error
+
+INTERRUPTED = 130  # as ser_toolkit.errors has it, which is not imported before something is to be done
 
 app = typer.Typer(
     name="ser",
     help="Build, label and learn from structured empathetic reasoning (SER) data.",
-    no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Every command takes --json, for machines, and --debug, for the traceback of a fault. "
+    epilog="Every command takes --json (for machines; an error too is then an object on stdout) and --debug (shows the "
+    "traceback of an error). "
     "Exit codes: 0 ok, 1 a fault of ours, 2 usage or recipe, 3 data or workspace, 4 a remote service, "
     "7 too many failures, 130 interrupted.",
 )
@@ -50,34 +53,50 @@ def main() -> None:
 
 def run(argv: list[str], *, debug: bool = False) -> int:
     """One command, with its exit code as the result: what went wrong is told on stderr."""
-    from ser_toolkit.errors import INTERRUPTED, SerError
+    as_json = "--json" in argv
+    try:
+        code = _run(argv, debug, as_json)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    if code == INTERRUPTED:
+        tell_error(
+            "interrupted",
+            "what was paid for is kept; the same command goes on from there",
+            code,
+            as_json=as_json,
+            kind="",
+        )
+    return code
+
+
+def _run(argv: list[str], debug: bool, as_json: bool) -> int:
+    from ser_toolkit.errors import SerError
 
     try:
-        return int(app(argv, standalone_mode=True, prog_name="ser") or 0)
+        return int(app(argv or ["--help"], standalone_mode=False, prog_name="ser") or 0)
     except SystemExit as exc:
-        code = exc.code if isinstance(exc.code, int) else int(exc.code is not None)
-        if code == INTERRUPTED:  # typer turns Ctrl-C into this exit
-            _tell("interrupted: what was paid for is kept; the same command goes on from there")
-        return code
+        return exc.code if isinstance(exc.code, int) else int(exc.code is not None)
+    except typer.TyperException as exc:  # the command line itself is wrong
+        context = getattr(exc, "ctx", None)
+        command = context.command_path if context else "ser"
+        from ser_toolkit.plain import plain_words
+
+        place, colon, why = exc.format_message().partition(": ")
+        return tell_error(f"{place}{colon}{plain_words(why)}", f"see {command} --help", exc.exit_code, as_json=as_json)
     except SerError as exc:
         if debug:
             traceback.print_exc()
-        _tell(f"error: {exc.message}", exc.hint)
-        return exc.exit_code
+        return tell_error(exc.message, exc.hint, exc.exit_code, as_json=as_json)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left; nothing more to say
         return 0
     except Exception as exc:
         if debug:
             raise
-        _tell(
-            f"fault: {type(exc).__name__}: {exc}",
+        return tell_error(
+            f"{type(exc).__name__}: {exc}",
             "this is a fault of the toolkit; --debug shows where it arose",
+            1,
+            as_json=as_json,
+            kind="fault",
         )
-        return 1
-
-
-def _tell(message: str, hint: str = "") -> None:
-    print(message, file=sys.stderr)
-    if hint:
-        print(f"  {hint}", file=sys.stderr)

@@ -1,45 +1,36 @@
 """The import of a build: every record of every source, protected, into the tables `imported` and `scenarios`.
 
-A record whose id an earlier one has is a Failure, a withdrawn one is passed over. What is private leaves a record
-before anything else sees it.
+What cannot be used stands in `import_failures`: so the tables of an import are a thing of their own, taken as they are
+by the next build where nothing that they hang on has changed (`kept_import`). A record whose id an earlier one has is a
+Failure, a withdrawn one is passed over. What is private leaves a record before anything else sees it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from ser_toolkit.engine import StageTotals
-from ser_toolkit.errors import DataError, UsageError
+from ser_toolkit.errors import DataError
 from ser_toolkit.recipe import Recipe, SourceSpec
-from ser_toolkit.registry import load
 from ser_toolkit.schema import Dialogue, Failure, Scenario
-from ser_toolkit.store import TableWriter
+from ser_toolkit.store import TableWriter, read_table
 from ser_toolkit.workspace import Workspace
 
+from .kept_import import fingerprint, forget_import, keep_import, kept_import
 from .sources.base import Imported, ReadContext, SourceFormat
+from .sources.finish import first_words
+from .sources.reading import import_failure
+from .sources.specs import SEEDS
 from .stage_runner import StageRunner
 from .stages.protect import ProtectCounts, protect
 from .withdrawing import withdrawn_ids
 
 STAGE = "import"
-SEEDS = SourceSpec(format="seeds")
-"""What is read where nothing else is named."""
-
-
-def sources_of(
-    home: Workspace, recipe: Recipe, given: Iterable[str] = (), limit: int | None = None
-) -> list[SourceSpec]:
-    """What to read: `given` ("FORMAT:PATH"), else the recipe's sources, else the seeds; `limit` is each one's."""
-    specs = [_parse(s) for s in given] or [_beside(home.root, s) for s in recipe.sources] or [SEEDS]
-    return specs if limit is None else [s.model_copy(update={"limit": limit}) for s in specs]
-
-
-def formats_of(specs: Iterable[SourceSpec]) -> dict[str, SourceFormat]:
-    """The formats by name. Raises UsageError for one that is not known."""
-    return {s.format: load("sources", s.format) for s in specs}
 
 
 async def import_sources(
@@ -49,42 +40,71 @@ async def import_sources(
     formats: Mapping[str, SourceFormat],
     runner: StageRunner,
     languages: frozenset[str],
+    *,
+    fresh: bool = False,
 ) -> ProtectCounts:
-    """Write both tables; what protection came to. Seeds are read in the model's `languages` only (empty: all).
+    """Have the tables of these sources; what protection came to. An unchanged import is made again only if `fresh`.
 
-    Raises DataError where the sources hold no record, TooManyFailures where too many cannot be used.
+    Seeds are read in the model's `languages` only (empty: all). Raises DataError where the sources hold no record,
+    TooManyFailures where too many cannot be used.
     """
     withdrawn = withdrawn_ids(home)
-    seen: dict[str, str] = {}
-    dialogues = TableWriter(home.table("imported"), Dialogue)
-    scenarios = TableWriter(home.table("scenarios"), Scenario)
-    totals, protected = StageTotals(), ProtectCounts()
-    runner.progress.start(STAGE, None)
-    try:
-        for spec in specs:
-            for record in _read(formats[spec.format], spec, home, languages):
-                record, found = protect(_unless_seen(record, seen, spec), recipe.protect)
-                protected += found
-                totals.records += 1
-                if isinstance(record, Failure):
-                    runner.fail(record, totals)
-                elif record.id not in withdrawn:
-                    (dialogues if isinstance(record, Dialogue) else scenarios).append(record)  # type: ignore[arg-type]
-                    totals.rows += 1
-                runner.progress.advance(1, [record] if isinstance(record, Failure) else [])
-                if totals.records % 16 == 0:
-                    await asyncio.sleep(0)  # Ctrl-C is heard here
-    except BaseException:
-        dialogues.abandon()
-        scenarios.abandon()
-        raise
-    dialogues.finish()
-    scenarios.finish()
-    runner.progress.stop()
+    mark = fingerprint(home, specs, formats, recipe.protect, withdrawn, languages)
+    found = None if fresh else kept_import(home, mark)
+    if found is None:
+        forget_import(home)
+        records = chain.from_iterable(_read(formats[s.format], s, home, languages) for s in specs)
+        found = await _write_tables(home, recipe, _unless_seen(records), runner, withdrawn)
+        keep_import(home, mark, found)
+    else:
+        runner.progress.say(f"{STAGE:<10} {found['rows']} records as the last build read them: nothing has changed")
+    totals = StageTotals(rows=found["rows"])
+    for failure in read_table(home.table("import_failures"), Failure):
+        runner.fail(failure, totals)
     if not totals.rows and not totals.failures:
         raise DataError("the sources hold no record", "`ser sources check FORMAT PATH` shows what is read")
     runner.check_share(STAGE, totals)
-    return protected
+    counts = Counter(found["replaced"]), Counter(found["risk"])
+    return ProtectCounts(*counts, found["raw_dropped"], found["text_dropped"])
+
+
+async def _write_tables(
+    home: Workspace, recipe: Recipe, records: Iterable[Imported], runner: StageRunner, withdrawn: frozenset[str]
+) -> dict[str, Any]:
+    """Read everything; the number of rows, and what protection came to, as JSON."""
+    dialogues = TableWriter(home.table("imported"), Dialogue)
+    scenarios = TableWriter(home.table("scenarios"), Scenario)
+    failures = TableWriter(home.table("import_failures"), Failure)
+    protected = ProtectCounts()
+    runner.progress.start(STAGE, None)
+    try:
+        for number, record in enumerate(records, 1):
+            record, found = protect(record, recipe.protect)
+            protected += found
+            if isinstance(record, Failure):
+                runner.stop_if_strict(record)
+                failures.append(record)
+                runner.progress.advance(0, [record])
+            else:
+                if record.id not in withdrawn:
+                    (dialogues if isinstance(record, Dialogue) else scenarios).append(record)  # type: ignore[arg-type]
+                runner.progress.advance(1, [])
+            if number % 16 == 0:
+                await asyncio.sleep(0)  # Ctrl-C is heard here
+    except BaseException:
+        for table in (dialogues, scenarios, failures):
+            table.abandon()
+        raise
+    for table in (dialogues, scenarios, failures):
+        table.finish()
+    runner.progress.stop()
+    return {
+        "rows": dialogues.rows + scenarios.rows,
+        "replaced": protected.spans,
+        "risk": protected.risk,
+        "raw_dropped": protected.raw_dropped,
+        "text_dropped": protected.text_dropped,
+    }
 
 
 def _read(fmt: SourceFormat, spec: SourceSpec, home: Workspace, languages: frozenset[str]) -> Iterator[Imported]:
@@ -94,32 +114,20 @@ def _read(fmt: SourceFormat, spec: SourceSpec, home: Workspace, languages: froze
     return islice(records, spec.limit)
 
 
-def _unless_seen(record: Imported, seen: dict[str, str], spec: SourceSpec) -> Imported:
-    """The record, or a Failure where an earlier source already gave its id."""
-    if isinstance(record, Failure):
-        return record
-    where = f"{spec.format}:{record.source.file} {record.source.position}".strip()
-    first = seen.setdefault(record.id, where)
-    if first is where:
-        return record
-    return Failure(
-        kind="duplicate_id",
-        stage=STAGE,
-        reason=f"the id {record.id} stands already at {first}",
-        record_id=record.id,
-        source=spec.format,
-        file=record.source.file,
-        position=record.source.position,
-    )
-
-
-def _parse(text: str) -> SourceSpec:
-    name, colon, path = text.partition(":")
-    if not name or (not colon and name != SEEDS.format):
-        raise UsageError(f"--source {text}: not of the form FORMAT:PATH", "`ser sources` lists the formats")
-    return SourceSpec(format=name, path=path)
-
-
-def _beside(root: Path, spec: SourceSpec) -> SourceSpec:
-    """A recipe's relative path counts from the recipe."""
-    return spec.model_copy(update={"path": str(root / spec.path)}) if spec.path else spec
+def _unless_seen(records: Iterable[Imported]) -> Iterator[Imported]:
+    """The records, and a Failure for each whose id an earlier one has."""
+    seen: dict[str, str] = {}
+    for record in records:
+        if isinstance(record, Failure):
+            yield record
+            continue
+        source = record.source
+        where = f"{source.format}:{source.file} {source.position}".strip()
+        first = seen.setdefault(record.id, where)
+        if first is where:
+            yield record
+            continue
+        reason = f"the id {record.id} stands already at {first}"
+        yield import_failure(
+            *(source.format, source.file, "duplicate_id", reason, source.position, first_words(record), record.id)
+        )

@@ -12,7 +12,7 @@ from typing import Any
 from ser_toolkit.errors import DataError
 from ser_toolkit.llm.journaled import JournaledChat
 from ser_toolkit.recipe import Recipe, SourceSpec
-from ser_toolkit.store import sync
+from ser_toolkit.store import write_json
 from ser_toolkit.workspace import Workspace, writing
 
 from .sources.base import SourceFormat
@@ -29,7 +29,7 @@ def lineage_of(
 ) -> dict[str, Any]:
     """The recipe as resolved, sources with licences, the model, package versions; no path, address or key."""
     tree = recipe.model_dump(mode="json")
-    tree["sources"] = []
+    tree["sources"] = [_named(s) for s in specs]
     for hidden in ("base_url", "identity", "api_key_env"):
         tree["llm"].pop(hidden)
     tree["llm"]["model"] = _spec_name(recipe.llm.model)
@@ -51,11 +51,7 @@ def lineage_of(
 
 def save_build(home: Workspace, lineage: Mapping[str, Any]) -> None:
     """Say that the tables belong together, and what they were made of."""
-    part = _file(home).with_suffix(".json.part")
-    with writing(part):
-        part.write_text(json.dumps(lineage, ensure_ascii=False, indent=1, sort_keys=True), encoding="utf-8")
-        sync(part)
-        part.replace(_file(home))
+    write_json(_file(home), lineage)
 
 
 def forget_build(home: Workspace) -> None:
@@ -78,6 +74,11 @@ def load_build(home: Workspace) -> dict[str, Any]:
 
 def _file(home: Workspace) -> Path:
     return home.root / "tables" / "build.json"
+
+
+def _named(spec: SourceSpec) -> dict[str, Any]:
+    """A source as the recipe has it, its path cut down to a name: a folder's place is this machine's own."""
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "path": Path(spec.path).name}
 
 
 def _anonymous(identity: str) -> str:

@@ -27,7 +27,7 @@ class StageRunner:
     strict: bool
     places: int
     kinds: Counter[str] = field(default_factory=Counter)
-    """The build's failures by kind."""
+    """The build's failures by kind, those of a crisis by its level too."""
 
     async def run(
         self,
@@ -62,12 +62,16 @@ class StageRunner:
 
     def fail(self, failure: Failure, totals: StageTotals) -> None:
         """Keep a failure, and count it. Raises DataError where the build is strict."""
+        self.stop_if_strict(failure)
+        self.failures.append(failure)
+        totals.failures += 1
+        self.kinds[f"{failure.kind}, {failure.risk} risk" if failure.risk else failure.kind] += 1
+
+    def stop_if_strict(self, failure: Failure) -> None:
+        """Raises DataError for a failure, where the build is strict."""
         if self.strict:
             where = " ".join(x for x in (failure.file, failure.position, failure.record_id) if x)
             raise DataError(f"{failure.stage}: {where}: {failure.reason}", "mend it, or leave out --strict")
-        self.failures.append(failure)
-        totals.failures += 1
-        self.kinds[failure.kind] += 1
 
     def check_share(self, stage: str, totals: StageTotals) -> None:
         """Raises TooManyFailures past the recipe's `failures.max_share`."""

@@ -18,6 +18,7 @@ from .stages.rewriting.records import Clustering, Draw, Profile, Quality
 TABLES: dict[str, type[Record]] = {
     "imported": Dialogue,
     "scenarios": Scenario,
+    "import_failures": Failure,
     "synthesized": Dialogue,
     "verdicts": Verdict,
     "dialogues": Dialogue,

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .schema import Failure
+from .visible import visible
 
 if TYPE_CHECKING:
     from .llm.journaled import JournaledChat
@@ -32,11 +33,14 @@ class Progress:
                 get_renderable=self._line, console=Console(stderr=True), refresh_per_second=4, transient=True
             )
         self._stage = ""
+        self._before = (0, 0, 0)
 
     def start(self, stage: str, total: int | None) -> None:
         """Begin a stage of `total` records (None: not known)."""
         self._stage, self._total = stage, total
         self._done = self._rows = 0
+        self.failures.clear()
+        self._before = self._spent()
         self._began = self._said = time.monotonic()
         if self._live is not None:
             self._live.start()
@@ -62,7 +66,7 @@ class Progress:
     def say(self, text: str) -> None:
         """A line for people."""
         if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     def _line(self) -> str:
         seconds = max(time.monotonic() - self._began, 1e-9)
@@ -72,11 +76,18 @@ class Progress:
         parts.append(f"{rate:.1f}/s")
         if self.failures:
             parts.append("failures " + ", ".join(f"{k} {n}" for k, n in sorted(self.failures.items())))
-        if self.chat is not None and (self.chat.calls or self.chat.replayed):
-            tokens = self.chat.meter.prompt_tokens + self.chat.meter.completion_tokens
-            parts.append(f"{self.chat.calls} calls, {self.chat.replayed} replayed, {tokens:,} tokens")
+        calls, replayed, tokens = (now - then for now, then in zip(self._spent(), self._before, strict=True))
+        if calls or replayed:
+            parts.append(f"{calls} calls, {replayed} replayed, {tokens:,} tokens")
         if self._total and 0 < self._done < self._total:
             parts.append(f"{(self._total - self._done) / rate:.0f} s left")
         elif seconds >= 1:
             parts.append(f"{seconds:.0f} s")
         return "  ".join(parts)
+
+    def _spent(self) -> tuple[int, int, int]:
+        """Calls, replayed calls and tokens of the whole run so far."""
+        if self.chat is None:
+            return 0, 0, 0
+        meter = self.chat.meter
+        return self.chat.calls, self.chat.replayed, meter.prompt_tokens + meter.completion_tokens

@@ -26,3 +26,9 @@ def load(kind: str, name: str) -> Any:
         return found[0].load()
     except ImportError as exc:
         raise UsageError(f"{name!r} cannot be loaded: {exc}", "`ser doctor` tells what is missing") from exc
+
+
+def provider(kind: str, name: str) -> str:
+    """The package, with its version, that brings `name`; "" where that cannot be told."""
+    found = next((e.dist for e in entry_points(group=f"ser_toolkit.{kind}") if e.name == name), None)
+    return f"{found.name} {found.version}" if found else ""

@@ -8,6 +8,7 @@ Fields of free JSON are stored as JSON text.
 from __future__ import annotations
 
 import io
+import json
 import os
 import types
 import typing
@@ -99,6 +100,15 @@ def write_table(path: Path, record: type[R], records: Iterable[R]) -> int:
         raise
     writer.finish()
     return writer.rows
+
+
+def write_json(path: Path, value: Any) -> None:
+    """A small JSON file beside the tables, whole or not at all."""
+    part = path.with_suffix(".json.part")
+    with writing(part):
+        part.write_text(json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True), encoding="utf-8")
+        sync(part)
+        part.replace(path)
 
 
 def arrow_table(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .common import HERE, AsJson, Sets, WorkspaceDir, print_json
+from .common import HERE, AsJson, Sets, WorkspaceDir, give
 
 
 def register(app: typer.Typer) -> None:
@@ -63,7 +63,4 @@ def build(
         strict=strict,
         retry_failures=retry_failures,
     )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.render())
+    give(result, as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import HERE, AsJson, WorkspaceDir, print_json
+from .common import HERE, AsJson, Sets, WorkspaceDir, give, print_json, print_text
 
 sources = typer.Typer(help="The formats that build reads.", invoke_without_command=True)
 
@@ -28,36 +28,47 @@ def list_sources(context: typer.Context, as_json: AsJson = False) -> None:
     if as_json:
         print_json(formats())
     else:
-        typer.echo(render_formats())
+        print_text(render_formats())
 
 
 @sources.command("check")
 def check(
-    format: Annotated[str, typer.Argument(metavar="FORMAT", help="A name from `ser sources`.")],
-    path: Annotated[Path, typer.Argument(help="A file or a folder.")],
+    format: Annotated[
+        str | None, typer.Argument(metavar="FORMAT", help="A name from `ser sources`; without: the recipe's sources.")
+    ] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A file or a folder.")] = None,
     workspace: WorkspaceDir = HERE,
-    encoding: Annotated[str | None, typer.Option("--encoding", help="The file's encoding, if not UTF-8.")] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", metavar="LABEL=ROLE", help="Who a speaker label is: seeker or supporter. Repeatable."),
+    ] = None,
     column: Annotated[
         list[str] | None,
-        typer.Option("--column", metavar="FIELD=COLUMN", help="Column mapping of a generic format. Repeatable."),
+        typer.Option("--column", metavar="OUR=THEIRS", help="Column mapping of a generic format. Repeatable."),
     ] = None,
+    encoding: Annotated[str | None, typer.Option("--encoding", help="The file's encoding, if not UTF-8.")] = None,
+    sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read all of PATH and report: counts, label coverage, what was not understood, the first failures."""
-    from ser_toolkit.recipe import SourceSpec
+    """Read sources and report what is understood.
+
+    All of PATH, or every source that the recipe names: counts, label coverage, what was not understood, the first
+    failures.
+    """
     from ser_toolkit.workspace import Workspace
 
-    from ..sources.base import ReadContext
     from ..sources.check import check_source, render_report
-    from .parsing import pairs
+    from .parsing import source_specs
 
-    spec = SourceSpec(format=format, path=str(path), encoding=encoding, columns=pairs(column or [], "--column"))
-    report = check_source(format, path, ReadContext(spec, Workspace(workspace).maps))
+    home = Workspace(workspace)
+    specs = source_specs(home, format, path, role or (), column or (), encoding, sets or ())
+    reports = [check_source(spec, home.maps) for spec in specs]
     if as_json:
-        print_json(report.model_dump())
+        found = [report.model_dump() for report in reports]
+        print_json(found if format is None else found[0])
     else:
-        typer.echo(render_report(report))
-    if report.failures and not report.dialogues + report.scenarios:
+        print_text("\n\n".join(render_report(report) for report in reports))
+    if any(report.failures and not report.dialogues + report.scenarios for report in reports):
         raise typer.Exit(3)  # nothing at all was understood
 
 
@@ -78,7 +89,7 @@ def show(
     if as_json:
         print_json([{"kind": type(r).__name__, **r.model_dump(mode="json")} for r in found])
     else:
-        typer.echo(render(found))
+        print_text(render(found))
 
 
 def withdraw(
@@ -95,7 +106,4 @@ def withdraw(
     from ..withdrawing import withdraw as run_withdraw
 
     result = run_withdraw(Workspace(workspace), id)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.render())
+    give(result, as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import HERE, AsJson, WorkspaceDir, print_json
+from .common import HERE, AsJson, WorkspaceDir, give
 
 Rel = Annotated[str, typer.Argument(metavar="REL", help="A release's folder.")]
 
@@ -34,10 +34,7 @@ def export(
     from ..exporting import export as run_export
 
     result = run_export(Workspace(workspace), version)
-    if as_json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.render())
+    give(result, as_json)
 
 
 def diff(rel_a: Rel, rel_b: Rel, as_json: AsJson = False) -> None:
@@ -48,10 +45,7 @@ def diff(rel_a: Rel, rel_b: Rel, as_json: AsJson = False) -> None:
     from ser_toolkit.releases.diff import diff_releases
 
     result = diff_releases(Path(rel_a), Path(rel_b))
-    if as_json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.render())
+    give(result, as_json)
 
 
 def push(
@@ -75,7 +69,4 @@ def push(
     result = push_release(
         Path(rel), repo_id, public=public, allow_noncommercial=allow_noncommercial, tag=tag, dry_run=dry_run
     )
-    if as_json:
-        print_json(result.to_json())
-    else:
-        typer.echo(result.render())
+    give(result, as_json)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import HERE, AsJson, WorkspaceDir, print_json
+from .common import HERE, AsJson, WorkspaceDir, give, print_json, print_text
 
 
 def register(app: typer.Typer) -> None:
@@ -26,7 +26,7 @@ def init(
     if as_json:
         print_json({"recipe": str(file)})
     else:
-        typer.echo(f"{file}\nnext: read it, then  ser build -w {folder}")
+        print_text(f"{file}\nnext: read it, then  ser build -w {folder}")
 
 
 def doctor(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
@@ -34,8 +34,5 @@ def doctor(workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
     from ..doctor import examine
 
     report = examine(workspace)
-    if as_json:
-        print_json(report.to_json())
-    else:
-        typer.echo(report.render())
+    give(report, as_json)
     raise typer.Exit(report.exit_code)

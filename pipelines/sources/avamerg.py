@@ -134,4 +134,5 @@ FORMAT = SourceFormat(
     licence=LICENCE,
     expects="a JSON list of conversations, media beside it or one folder below (published files not tried)",
     read=read,
+    looks_beside=True,
 )

@@ -29,7 +29,10 @@ class ReadContext:
 
 @dataclass(frozen=True, slots=True)
 class SourceFormat:
-    """One format. `read(path, context)` yields in the file's order; `licence` is what the corpus' owners state."""
+    """One format. `read(path, context)` yields in the file's order; `licence` is what the corpus' owners state.
+
+    `looks_beside`: what lies beside a file that is read matters too (its media).
+    """
 
     name: str
     title: str
@@ -38,3 +41,4 @@ class SourceFormat:
     licence: str
     expects: str
     read: Callable[[Path, ReadContext], Iterator[Imported]]
+    looks_beside: bool = False

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from ser_toolkit.registry import load
+from ser_toolkit.recipe import SourceSpec
 from ser_toolkit.schema import Dialogue, Failure, Label, Scenario
 from ser_toolkit.taxonomy import LabelMap, load_map
+from ser_toolkit.visible import visible
 
-from .base import ReadContext, SourceFormat
+from .base import ReadContext
+from .specs import formats_of
 
 FIRST_FAILURES = 10
 WORDS_KEPT = 1000
@@ -64,18 +67,21 @@ class CheckReport(BaseModel):
     first_failures: list[Failure]
 
 
-def check_source(format_name: str, path: Path, context: ReadContext) -> CheckReport:
-    """Reads all of `path`, in the memory of one record. Raises UsageError for an unknown format or a missing path."""
-    fmt: SourceFormat = load("sources", format_name)
-    tally = _Tally(format_name, load_map(format_name, context.maps))
-    for record in fmt.read(path, context):
+def check_source(spec: SourceSpec, maps: Path | None = None) -> CheckReport:
+    """Reads all of a source, up to its `limit`, in the memory of one record. `maps` is a workspace's folder of them.
+
+    Raises UsageError for an unknown format or a missing path.
+    """
+    fmt = formats_of([spec])[spec.format]
+    tally = _Tally(spec.format, load_map(spec.format, maps))
+    for record in islice(fmt.read(Path(spec.path), ReadContext(spec, maps)), spec.limit):
         if isinstance(record, Failure):
             tally.add_failure(record)
         elif isinstance(record, Dialogue):
             tally.add_dialogue(record)
         else:
             tally.add_scenario(record)
-    return tally.report(path)
+    return tally.report(spec.path)
 
 
 def render_report(report: CheckReport) -> str:
@@ -102,12 +108,12 @@ def render_report(report: CheckReport) -> str:
     for failure in report.first_failures:
         place = ", ".join(part for part in (failure.file, failure.position) if part)
         name = f" [{failure.record_id}]" if failure.record_id else ""
-        lines.append(f"    {place}{name}: {failure.kind}: {failure.reason}")
+        lines.append(f"    {visible(f'{place}{name}: {failure.kind}: {failure.reason}', one_line=True)}")
     return "\n".join(lines)
 
 
 def _listing(title: str, rows: Iterable[tuple[str, int]]) -> list[str]:
-    listed = sorted(rows, key=lambda row: -row[1])
+    listed = [(visible(word, one_line=True), count) for word, count in sorted(rows, key=lambda row: -row[1])]
     return [f"  {title}:", *(f"  {count:>8}  {word}" for word, count in listed)] if listed else []
 
 
@@ -150,11 +156,11 @@ class _Tally:
         if failure.kind == "unknown_speaker":
             self._count("speakers", failure.text or failure.reason)
 
-    def report(self, path: Path) -> CheckReport:
+    def report(self, path: str) -> CheckReport:
         failures = self.kinds.total()
         return CheckReport(
             format=self.format,
-            path=str(path),
+            path=path,
             records=self.dialogues + self.scenarios + failures,
             dialogues=self.dialogues,
             scenarios=self.scenarios,

@@ -7,12 +7,14 @@ which turns whatever goes wrong with a record into its Failure and refuses an id
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from ser_toolkit.errors import RecordError
+from ser_toolkit.plain import plain_error
 from ser_toolkit.schema import Dialogue, Failure, Scenario, Source, Turn, content_id
 
 from .base import Imported, ReadContext
@@ -53,7 +55,7 @@ def read_records(
         except ValidationError as exc:
             first = exc.errors()[0]
             place = ".".join(map(str, first["loc"][:4]))
-            yield _failure(raw, fmt_name, "malformed", f"{place}: {first['msg']}")
+            yield _failure(raw, fmt_name, "malformed", f"{place}: {plain_error(first)}")
         except (LookupError, TypeError, ValueError, AttributeError) as exc:
             # A record of a shape that nobody foresaw costs itself, not the run.
             yield _failure(raw, fmt_name, "malformed", f"not of this format's shape ({type(exc).__name__}: {exc})")
@@ -61,7 +63,7 @@ def read_records(
             key = short_hash(record.id)
             if key in seen:
                 reason = f"the id {record.id!r} was there before: {seen[key]}"
-                yield _failure(raw, fmt_name, "duplicate_id", reason, record_id=record.id)
+                yield _failure(raw, fmt_name, "duplicate_id", reason, first_words(record), record.id)
             else:
                 seen[key] = ", ".join(part for part in (raw.file, raw.position) if part)
                 yield record
@@ -165,7 +167,19 @@ def _untagged(turn: Turn, place: int, context: ReadContext) -> tuple[Turn, ...]:
     return parts
 
 
+def first_words(record: Dialogue | Scenario) -> str:
+    """The first utterance of a record, by which a person knows it again."""
+    return record.turns[0].text if isinstance(record, Dialogue) else record.opening or record.situation
+
+
+_ID_KEYS = ("id", "pid", "conversation_id", "dialogue_id", "dialog_id")
+
+
 def _failure(raw: Raw, fmt_name: str, kind: str, reason: str, text: str = "", record_id: str = "") -> Failure:
-    if not record_id and isinstance(raw.value, dict) and isinstance(raw.value.get("id"), str | int):
-        record_id = str(raw.value["id"])
+    """The record's row; where nobody says what text was at fault it is the record as it stands."""
+    if not record_id and isinstance(raw.value, dict):
+        ids = (raw.value.get(key) for key in _ID_KEYS)
+        record_id = next((str(i) for i in ids if isinstance(i, str | int) and not isinstance(i, bool)), "")
+    if not text:
+        text = raw.value if isinstance(raw.value, str) else json.dumps(raw.value, ensure_ascii=False, default=str)
     return import_failure(fmt_name, raw.file, kind, reason, raw.position, text, record_id)

@@ -28,11 +28,11 @@ def llm(model_server: StandIn) -> dict[str, Any]:
 
 
 TEXT = """
-brother evening kitchen letter winter window garden teacher station promise silence doctor market river mother argue
-forget borrow carry listen whisper worry hurry stumble gather answer wonder refuse broken distant heavy empty bitter
-gentle hollow narrow quiet sudden tired ashamed lonely restless stubborn careful afraid again always barely never
-outside together yesterday without because although until perhaps nobody everything somewhere
+brother evening kitchen letter winter garden teacher station promise doctor sister argue forget borrow listen hurry
+gather answer wonder bicycle curtain narrow lantern sudden wooden careful orange again always barely outside together
+yesterday although until perhaps somewhere pocket corner ticket blanket morning sugar paper
 """
+"""Words that say nothing of a crisis, however they fall together."""
 
 
 def write_dialogues(path: Path, count: int, *, rounds: int = 3, first: int = 0) -> Path:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pipelines.sources import check
-from pipelines.sources.base import ReadContext
 from pipelines.sources.check import CheckReport, check_source, render_report
 from ser_toolkit.errors import UsageError
 from ser_toolkit.recipe import SourceSpec
@@ -17,7 +16,7 @@ from ser_toolkit.recipe import SourceSpec
 
 def report(format: str, path: Path, value: Any) -> CheckReport:
     path.write_text(json.dumps(value), encoding="utf-8")
-    return check_source(format, path, ReadContext(SourceSpec(format=format, path=str(path))))
+    return check_source(SourceSpec(format=format, path=str(path)))
 
 
 def turns(*spoken: tuple[str, str], **more: Any) -> list[dict[str, Any]]:
@@ -120,8 +119,7 @@ def test_scenarios_are_counted(tmp_path: Path) -> None:
 
 
 def test_an_unknown_format_or_a_missing_path_is_a_usage_error(tmp_path: Path) -> None:
-    context = ReadContext(SourceSpec(format="json"))
     with pytest.raises(UsageError, match="nowhere"):
-        check_source("json", tmp_path / "nowhere", context)
+        check_source(SourceSpec(format="json", path=str(tmp_path / "nowhere")))
     with pytest.raises(UsageError, match="klingon"):
-        check_source("klingon", tmp_path, context)
+        check_source(SourceSpec(format="klingon", path=str(tmp_path)))
