@@ -1,23 +1,27 @@
 """Whole builds with rewriting on, against a loopback server."""
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from pipelines import build
+from pipelines.annotating import open_round
 from pipelines.exporting import export
 from pipelines.showing import find, render
 from pipelines.stages.rewriting.compare import DIMENSIONS
 from pipelines.stages.rewriting.records import Clustering, Draw, Profile, Quality
 from pipelines.withdrawing import withdraw
 from ser_toolkit import load_release
+from ser_toolkit.recipe import load_recipe
 from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
 from ser_toolkit.workspace import Workspace
 from tests.integration.conftest import write_dialogues
 from tests.servers.openai_stand_in import StandIn
+from tests.unit.annotation.answering import says
 
 REPLIES = Path(__file__).parents[1] / "servers" / "rewrite_replies.py"
 COUNT, ROUNDS = 18, 2
@@ -125,18 +129,47 @@ def test_order_and_concurrency_change_nothing(tmp_path, made):
     assert tables(tmp_path / "a") == tables(tmp_path / "b")
 
 
-def test_rewriting_before_or_after_the_traces_are_labelled_gives_the_same_release(tmp_path, made):
-    before = made(name="before")
+def label(home: Path) -> None:
+    """Two people answer every item, both alike, by its trace; what they see has nothing of the rewriting."""
+    with open_round(Workspace(home), load_recipe(home), ["ada", "ben"]) as ledger:
+        traces = {t.id for t in rows(home, "traces", Trace)}
+        assert {i.trace_id for i in ledger.state.items.values()} == traces
+        for person in ("ada", "ben"):
+            while (task := ledger.next_task(person)) is not None:
+                draw = random.Random(ledger.item(task.item_id).trace_id)
+                better = draw.choice(("generated", "reference", "almost_equal", "neither"))
+                ledger.accept(says(task, "".join(draw.choices("ttf", k=3)), better, ledger=ledger))
+
+
+def test_rewriting_before_or_after_annotation_gives_the_same_release(tmp_path, made):
+    made(name="before")
+    label(tmp_path / "before")
+    before = export(Workspace(tmp_path / "before")).made
     plain = made(name="after", on=False)
-    labelled = tables(tmp_path / "after")["traces.parquet"]
-    assert labelled == tables(tmp_path / "before")["traces.parquet"], "what people see is the same either way"
-    after = made(name="after")
-    assert after.export.made.content_hash == before.export.made.content_hash != plain.export.made.content_hash
+    label(tmp_path / "after")
+    after = made(name="after").export.made
+    assert after.content_hash == before.content_hash != plain.export.made.content_hash
     assert tables(tmp_path / "after") == tables(tmp_path / "before")
-    sources = {t.id for t in rows(tmp_path / "after", "traces", Trace)}
-    assert {t.labelled_id for t in rows(tmp_path / "after", "rewrite_traces", Trace)} <= sources
-    off = made(name="after", on=False)
-    assert off.export.made.content_hash == plain.export.made.content_hash, "nothing of the rewriting stays behind"
+    release = load_release(after.path)
+    for config in ("steps", "preferences", "judgements"):
+        labelled = {r["id"]: r for r in release.frame(config).to_dicts()}
+        carried = [r for r in labelled.values() if r["rewritten_from"]]
+        assert carried, config
+        for row in carried:
+            source = labelled[row["rewritten_from"]]
+            same = {"labels", "votes", "split", "chosen_is_generated", "loss_rounds"} & row.keys()
+            assert {k: row[k] for k in same} == {k: source[k] for k in same}
+    pair = next(r for r in release.frame("preferences").to_dicts() if r["rewritten_from"] and r["chosen_is_generated"])
+    assert pair["rejected"][0]["content"].isupper(), "the reference is the rewritten one, the generated reply as judged"
+    assert not pair["chosen"][0]["content"].isupper()
+
+
+def test_without_rewriting_nothing_of_it_stays_behind(tmp_path, made):
+    plain = made(on=False)
+    before = tables(tmp_path / "w")
+    made()
+    assert made(on=False).export.made.content_hash == plain.export.made.content_hash
+    assert tables(tmp_path / "w") == before
 
 
 def test_without_personality_nobody_is_described(tmp_path, made, server):
