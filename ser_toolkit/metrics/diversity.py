@@ -1,7 +1,7 @@
 """How varied texts are: distinct-n, self-BLEU, distance of embeddings.
 
-Each function takes units (`units.split_units`) or vectors and is told nothing of files. Drawing a sample is the caller's
-affair; `draw` is the one way of doing so. May import: numpy, polars.
+Each function takes units (`units.split_units`) or vectors and is told nothing of files. Drawing a sample is its
+caller's affair; `draw` is the one way of doing so. May import: numpy, polars.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""`ser eval` and `ser report`: measures of data, and of models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .common import HERE, AsJson, Sets, WorkspaceDir, give
+from .releasing import Rel
+
+evals = typer.Typer(help="Measure a release, a reward model or a policy.", no_args_is_help=True)
+
+RelB = Annotated[str | None, typer.Argument(metavar="[REL_B]", help="A second release, to set beside it.")]
+Sample = Annotated[
+    int, typer.Option("--sample", min=2, help="Texts drawn for self-BLEU, sampled distinct-n and embeddings.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="What the sample hangs on.")]
+Embed = Annotated[
+    str | None,
+    typer.Option(
+        "--embed",
+        metavar="SPEC",
+        help="Also measure by embeddings: openai:MODEL (at llm.base_url) or local:MODEL. The sample's texts go there.",
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(evals, name="eval")
+    app.command("report")(report)
+
+
+@evals.callback()
+def _evals() -> None:
+    """A group, also as long as it holds one command."""
+
+
+@evals.command("dataset")
+def dataset(
+    rel: Rel,
+    rel_b: RelB = None,
+    sample: Sample = 1000,
+    seed: Seed = 0,
+    embed: Embed = None,
+    workspace: WorkspaceDir = HERE,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a release, or two side by side.
+
+    Size and labels, variety, stock phrases, copies, leaks, failures, rewriting, crisis content, licences. With --json
+    all tables too. A measure that cannot be taken is null, with the reason.
+    """
+    from ..evaluating import evaluate
+
+    embedder = _embedder(embed, workspace, sets)
+    give(evaluate(_releases(rel, rel_b), embedder=embedder, sample=sample, seed=seed), as_json)
+
+
+def report(
+    rel: Rel,
+    rel_b: RelB = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Default: NAME-VERSION-report.html, here.")
+    ] = None,
+    sample: Sample = 1000,
+    seed: Seed = 0,
+    embed: Embed = None,
+    workspace: WorkspaceDir = HERE,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the measures of a release, or of two side by side, as one HTML page with plots.
+
+    The page is one file: no script, nothing from outside, light and dark.
+    """
+    from ..reporting import report as run_report
+
+    embedder = _embedder(embed, workspace, sets)
+    give(run_report(_releases(rel, rel_b), out=out, embedder=embedder, sample=sample, seed=seed), as_json)
+
+
+def _releases(rel: str, rel_b: str | None) -> list[str]:
+    return [rel] if rel_b is None else [rel, rel_b]
+
+
+def _embedder(spec: str | None, workspace: Path, sets: list[str] | None) -> Any:
+    if spec is None:
+        return None
+    from ser_toolkit.recipe import load_recipe
+
+    from ..embedding import open_embedder
+
+    return open_embedder(spec, load_recipe(workspace, sets or ()).llm)
