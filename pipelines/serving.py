@@ -1,0 +1,91 @@
+"""`ser annotate serve`: the built-in page over the round of a workspace.
+
+Little is imported here: a round that has begun is served from its ledger alone, and the first page comes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from annotation.local.serve import Links, serve
+from ser_toolkit.errors import UsageError
+from ser_toolkit.workspace import Workspace
+
+if TYPE_CHECKING:
+    from annotation.ledger import Ledger
+
+
+def serve_round(
+    workspace: Path,
+    announce: Callable[[Links], None],
+    *,
+    annotators: Iterable[str] = (),
+    overlap: int | None = None,
+    host: str,
+    port: int,
+    url: str | None,
+    sets: Iterable[str] = (),
+) -> None:
+    """Serve the round until interrupted; it begins where there is none, with these people.
+
+    Raises UsageError for too few people or another `overlap` than the round has, DataError for a workspace without a
+    finished build.
+    """
+    home = Workspace(workspace).must_exist()
+    serve(
+        home.root,
+        lambda: _open(home, list(annotators), overlap, list(sets)),
+        announce,
+        host=host,
+        port=port,
+        url=url,
+        then=lambda ledger: _take_in_new(home, ledger, list(sets)),
+    )
+
+
+def _open(home: Workspace, annotators: list[str], overlap: int | None, sets: list[str]) -> Ledger:
+    from annotation.ledger import Ledger, ledger_path
+
+    path = ledger_path(home.root)
+    if path.exists() and path.stat().st_size:
+        ledger = Ledger(path)
+        ledger.add_annotators(annotators)
+    else:
+        from ser_toolkit.recipe import load_recipe
+
+        from .annotating import open_round
+
+        ledger = open_round(home, load_recipe(home.root, sets), annotators, overlap=overlap)
+    try:
+        _check(ledger, overlap)
+    except UsageError:
+        ledger.close()
+        raise
+    return ledger
+
+
+def _check(ledger: Ledger, overlap: int | None) -> None:
+    settings = ledger.state.settings
+    if overlap not in (None, settings.overlap):
+        raise UsageError(
+            f"--overlap {overlap}: this round began with {settings.overlap}", "leave it out, or begin in another folder"
+        )
+    people = [a for a, source in ledger.state.annotators.items() if source == "person"]
+    if len(people) < settings.overlap:
+        raise UsageError(
+            f"the round has {len(people)} people, and each item wants {settings.overlap}",
+            "name more with --annotators; one more than that settles disagreements",
+        )
+
+
+def _take_in_new(home: Workspace, ledger: Ledger, sets: list[str]) -> None:
+    """What a later build added joins the round; the page is up already."""
+    if (home.root / "tables" / "build.json").exists():
+        from ser_toolkit.recipe import load_recipe
+
+        from .annotating import open_round
+
+        open_round(home, load_recipe(home.root, sets)).close()
+        ledger.refresh()
