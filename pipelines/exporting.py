@@ -35,6 +35,7 @@ class ExportResult:
             "rows": self.made.rows,
             "left_out": len(self.made.left_out),
             "is_new": self.made.is_new,
+            "licence_conflicts": list(self.made.licence_conflicts),
         }
 
     def render(self) -> str:
@@ -43,6 +44,7 @@ class ExportResult:
             lines.append(f"  {config:<10}" + "  ".join(f"{split} {count}" for split, count in splits.items()))
         if self.made.left_out:
             lines.append(f"  left out  {len(self.made.left_out)} rows, listed in the manifest with the reason")
+        lines += [f"  warning   licences: {conflict}" for conflict in self.made.licence_conflicts]
         lines.append(f"  content   {self.made.content_hash}")
         return "\n".join(lines)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ser_toolkit.errors import DataError
 from ser_toolkit.llm.journaled import JournaledChat
+from ser_toolkit.protection.ids import protect_name
 from ser_toolkit.recipe import Recipe, SourceSpec
 from ser_toolkit.store import write_json
 from ser_toolkit.workspace import Workspace, writing
@@ -29,7 +30,7 @@ def lineage_of(
 ) -> dict[str, Any]:
     """The recipe as resolved, sources with licences, the model, package versions; no path, address or key."""
     tree = recipe.model_dump(mode="json")
-    tree["sources"] = [_named(s) for s in specs]
+    tree["sources"] = [_named(s, recipe) for s in specs]
     for hidden in ("base_url", "identity", "api_key_env"):
         tree["llm"].pop(hidden)
     tree["llm"]["model"] = _spec_name(recipe.llm.model)
@@ -38,7 +39,7 @@ def lineage_of(
         "sources": [
             {
                 **s.model_dump(mode="json", exclude={"path"}, exclude_defaults=True),
-                "file": Path(s.path).name,
+                "file": _shown(s, recipe),
                 "licence": s.licence or formats[s.format].licence,
             }
             for s in specs
@@ -76,9 +77,15 @@ def _file(home: Workspace) -> Path:
     return home.root / "tables" / "build.json"
 
 
-def _named(spec: SourceSpec) -> dict[str, Any]:
+def _shown(spec: SourceSpec, recipe: Recipe) -> str:
+    """The name of its file or folder, which may hold somebody's too."""
+    name = Path(spec.path).name
+    return protect_name(name) if recipe.protect.enabled else name
+
+
+def _named(spec: SourceSpec, recipe: Recipe) -> dict[str, Any]:
     """A source as the recipe has it, its path cut down to a name: a folder's place is this machine's own."""
-    return {**spec.model_dump(mode="json", exclude_defaults=True), "path": Path(spec.path).name}
+    return {**spec.model_dump(mode="json", exclude_defaults=True), "path": _shown(spec, recipe)}
 
 
 def _anonymous(identity: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ser_toolkit.errors import UsageError
 from ser_toolkit.journal import Journal
+from ser_toolkit.protection.ids import protect_id
 from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Verdict
 from ser_toolkit.store import read_table, sync, write_table
 from ser_toolkit.workspace import Workspace, writing
@@ -65,9 +66,12 @@ def withdrawn_ids(home: Workspace) -> frozenset[str]:
 
 
 def withdraw(home: Workspace, id: str) -> Withdrawal:
-    """Withdraw a dialogue or a scenario. Raises UsageError where the workspace knows no such id."""
+    """Withdraw a dialogue or a scenario, by its id or by the one that the source gave it (a private id is hashed).
+
+    Raises UsageError where the workspace knows no such id.
+    """
     with home.must_exist().locked():
-        family = _family(home, id)
+        family = _family(home, protect_id(id))
         _remember(home, withdrawn_ids(home) | family)
         rows = sum(_without(home, name, record, family) for name, record in TABLES.items())
         replies = 0

@@ -102,6 +102,7 @@ FAILURE_KINDS = {
     "media": "a picture, sound or video is damaged, too large, of another type, or outside its source's folder",
     "filtered": "the server withheld a reply (content filter)",
     "empty_reply": "a reply without text",
+    "crisis_reply": "a reply in a crisis that declines to talk, or names a number though no country is known",
     "refused_request": "the server refused the request of this record",
     "timeout": "no whole reply came within the time allowed, after all retries",
     "unavailable": "the server could not answer, after all retries",

@@ -3,7 +3,8 @@
 All texts of one record go through one Redactor, so a person has one placeholder throughout. `raw` (a source's text
 before it was mended) is redacted too; where it does not show the same finds as the text, so that something may have
 stayed in it, it is dropped and the turn flagged "raw_dropped". The text of a Failure that cannot be read as text
-(escapes, broken bytes, a cut number) is dropped: file and position stay. May import: ser_toolkit.
+(escapes, broken bytes, a cut number) is dropped: file and position stay. Ids and names of
+files lose what is private in them too, the same id everywhere alike. May import: ser_toolkit.
 """
 
 from __future__ import annotations
@@ -14,11 +15,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ser_toolkit.errors import RecordError
 from ser_toolkit.protection.crisis import CrisisSpan, find_crisis, highest
+from ser_toolkit.protection.ids import protect_id, protect_name
 from ser_toolkit.protection.redact import Redactor
+from ser_toolkit.protection.replies import PROBLEMS, refusal_problems
 from ser_toolkit.protection.spans import PLACEHOLDER, Kind
 from ser_toolkit.recipe import Protect
-from ser_toolkit.schema import Cue, Dialogue, Failure, Json, Label, Lang, Risk, RiskLevel, Scenario, Speaker, Turn
+from ser_toolkit.schema import (
+    Cue,
+    Dialogue,
+    Failure,
+    Json,
+    Label,
+    Lang,
+    Risk,
+    RiskLevel,
+    Scenario,
+    Source,
+    Speaker,
+    Turn,
+)
 
 R = TypeVar("R", bound=Dialogue | Scenario | Failure)
 
@@ -35,6 +52,8 @@ _KEYS: dict[Kind, str] = {
 _KIND_OF_KEY: dict[str, Kind] = {key: kind for kind, keys in _KEYS.items() for key in keys.split()}
 """Keys of free fields whose whole value is private, as far as it is a short text."""
 _SHORT = 200
+_PLAIN_KEY = re.compile(r"[a-z0-9_]*|[A-Z0-9_]+")
+"""A key that a program wrote; any other may be a person's ("Sarah": "..."), and is read as text."""
 _NOBODY = {"seeker", "supporter", "user", "client", "patient", "npc", "player", "speaker", "listener", "unknown"}
 
 
@@ -76,6 +95,20 @@ def supporter_may_be_imitated(dialogue: Dialogue, policy: Protect) -> bool:
     return policy.imitate_crisis or dialogue.risk is None
 
 
+def must_stand_in_a_crisis(dialogue: Dialogue, target: int, reply: str, request_key: str | None = None) -> None:
+    """Raises RecordError ("crisis_reply") for a reply to someone in a crisis that nobody should learn.
+
+    It declines to talk, or names a number: a dialogue states no country, so no number can be the right one.
+    """
+    before = dialogue.turns[:target]
+    first = next((i + 1 for i in range(target - 1, -1, -1) if before[i].speaker != "seeker"), 0)
+    if not any(turn.risk for turn in before[first:]):
+        return
+    if problems := refusal_problems(reply, dialogue.lang):
+        reason = "; ".join(PROBLEMS[p] for p in problems)
+        raise RecordError("crisis_reply", reason, text=reply, request_key=request_key)
+
+
 def _protect_dialogue(record: Dialogue, swap: _Swap) -> tuple[Any, ProtectCounts]:
     turns = tuple(_protect_turn(t, swap, record.lang) for t in record.turns)
     rest = {
@@ -84,6 +117,11 @@ def _protect_dialogue(record: Dialogue, swap: _Swap) -> tuple[Any, ProtectCounts
         "emotion": _label(record.emotion, swap) if record.emotion else None,
         "speakers": tuple(_speaker(s, swap) for s in record.speakers),
         "meta": swap.json(record.meta),
+        "id": protect_id(record.id),
+        "root_id": protect_id(record.root_id),
+        "scenario_id": record.scenario_id and protect_id(record.scenario_id),
+        "rewritten_from": record.rewritten_from and protect_id(record.rewritten_from),
+        "source": _source(record.source),
     }
     # A supporter that asks about suicide tells that it may be there, no more.
     told: list[RiskLevel | None] = [_level(swap(record.situation), record.lang)]
@@ -100,7 +138,8 @@ def _protect_scenario(record: Scenario, swap: _Swap) -> tuple[Any, ProtectCounts
     texts = {name: swap(getattr(record, name)) for name in _SCENARIO_TEXTS}
     speakers = tuple(_speaker(s, swap) for s in record.speakers)
     risk = highest(_level(text, record.lang) for text in (*texts.values(), *(s.persona for s in speakers)))
-    rest = {"speakers": speakers, "meta": swap.json(record.meta), "risk": risk}
+    names = {"id": protect_id(record.id), "source": _source(record.source)}
+    rest = {"speakers": speakers, "meta": swap.json(record.meta), "risk": risk, **names}
     emotion = _label(record.emotion, swap) if record.emotion else None
     return record.model_copy(update={**texts, **rest, "emotion": emotion}), ProtectCounts(
         swap.counts, Counter([risk] if risk else [])
@@ -114,13 +153,22 @@ def _protect_failure(record: Failure) -> tuple[Any, ProtectCounts]:
     lang: Lang = "zh" if _HAN.search(record.text + record.reason) else "en"
     redactor = Redactor(lang)
     unreadable = bool(_UNREADABLE.search(record.text))
-    text, reason = redactor.redact_all(["" if unreadable else record.text, record.reason])
+    names = {"record_id": protect_id(record.record_id), "file": protect_name(record.file)}
+    told = record.reason
+    for shown, safe in ((record.record_id, names["record_id"]), (record.file, names["file"])):
+        told = told.replace(shown, safe) if shown else told
+    text, reason = redactor.redact_all(["" if unreadable else record.text, told])
     if _UNREADABLE.search(reason):
         reason = f"{record.kind} (the reason quoted text that cannot be shown)"
     risk = _level(text, lang) or record.risk
-    made = record.model_copy(update={"text": text, "reason": reason, "risk": risk})
+    made = record.model_copy(update={"text": text, "reason": reason, "risk": risk, **names})
     counts = Counter({str(k): n for k, n in redactor.counts.items()})
     return made, ProtectCounts(counts, Counter([risk] if risk else []), text_dropped=int(unreadable))
+
+
+def _source(source: Source) -> Source:
+    file = protect_name(source.file)
+    return source if file == source.file else source.model_copy(update={"file": file})
 
 
 def _protect_turn(turn: Turn, swap: _Swap, lang: Lang) -> Turn:
@@ -232,6 +280,8 @@ def _strings(key: str, value: Any) -> Iterator[tuple[str, str]]:
         yield key, value
     elif isinstance(value, dict):
         for k, v in value.items():
+            if not _PLAIN_KEY.fullmatch(k):
+                yield "", k
             yield from _strings(k, v)
     elif isinstance(value, list):
         for v in value:
@@ -242,5 +292,5 @@ def _map_strings(value: Any, change: _Swap) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {k: _map_strings(v, change) for k, v in value.items()}
+        return {(k if _PLAIN_KEY.fullmatch(k) else change(k)): _map_strings(v, change) for k, v in value.items()}
     return [_map_strings(v, change) for v in value] if isinstance(value, list) else value

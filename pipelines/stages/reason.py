@@ -26,6 +26,7 @@ from ser_toolkit.schema import Dialogue, Failure, Lang, Step, Trace, Turn
 from ser_toolkit.seeds import derive_seed
 from ser_toolkit.taxonomy import EMOTIONS, INTENSITIES, SENTIMENTS, STAGE_OF, STAGES, STRATEGIES, ZH
 
+from .protect import must_stand_in_a_crisis
 from .sample import Round, drawn_rounds
 
 STAGE = "reason"
@@ -149,7 +150,7 @@ async def _write_whole(task: _Task) -> Trace:
     try:
         return _read_whole(task, await task.chat.complete(request), start, prompt)
     except RecordError as exc:
-        if exc.kind not in {*ASK_AGAIN, "format"}:
+        if exc.kind not in {*ASK_AGAIN, "format", "crisis_reply"}:
             raise
     return _read_whole(task, await task.chat.complete(request.again()), start, prompt)
 
@@ -160,6 +161,7 @@ def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
     if one is None or two is None or three is None or parsed.reply is None:
         raise RecordError("format", "; ".join(parsed.problems), text=reply.text, request_key=reply.request_key)
     titles = [found or usual for found, usual in zip(parsed.titles, TITLES[task.lang], strict=True)]
+    must_stand_in_a_crisis(task.dialogue, task.round.target, parsed.reply, reply.request_key)
     try:
         return task.trace(
             (one, two, three),
@@ -186,6 +188,7 @@ async def _write_each(task: _Task) -> Trace:
     choice = await _choose(task, "reason_step3", CHOICE, history, emotions=felt)
     strategy = choice["strategy"]
     reply = await _text(task, "reason_reply", history)
+    must_stand_in_a_crisis(task.dialogue, task.round.target, reply)
     labels = Labels(STAGE_OF[strategy], strategy, state["sentiment"], state["intensity"], emotions)
     return task.trace(
         _in_words(problem, labels, task.lang),

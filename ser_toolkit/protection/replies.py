@@ -65,6 +65,16 @@ def judge_crisis_reply(message: str, reply: str, locale: str | None = None, lang
     return ReplyVerdict(not problems, tuple(problems), level)
 
 
+def refusal_problems(reply: str, lang: Lang = "en") -> tuple[str, ...]:
+    """What no reply to a crisis may be, whatever else it is: empty, a refusal, a number where no country is known."""
+    text = reply.replace("’", "'").strip()
+    if not text:
+        return ("empty",)
+    refuses = pattern("replies", f"refusal_{lang}").search(text) is not None
+    found = {"refusal": refuses, "number_unknown_country": bool(_numbers(text))}
+    return tuple(name for name, has in found.items() if has)
+
+
 @dataclass(frozen=True, slots=True)
 class CrisisItem:
     """A message with a reply, and whether people hold the message for a crisis."""

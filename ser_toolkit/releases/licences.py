@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
 
 _OPEN = re.compile(
     r"(?:apache|mit|isc|bsd|l?gpl|agpl|cc0|cc-by|cc-by-sa|odc-by|odbl|pddl|cdla-(?:permissive|sharing)|wtfpl|unlicense|zlib)"
@@ -43,3 +49,27 @@ def objection(licence: str) -> str | None:
     if "nd" in parts:
         return "no derived works"
     return None if _OPEN.fullmatch(folded) else "not known to allow it"
+
+
+def conflicts(licences: Iterable[str]) -> list[str]:
+    """What does not go together among the licences of one release, a sentence each, by `licences.toml`."""
+    tree, known = _table(), sorted({x.strip() for x in licences}, key=str.lower)
+    found: list[str] = []
+    for a, b in combinations(known, 2):
+        pair = sorted((_family(a), _family(b)))
+        found += [f"{a} and {b}: {c['why']}" for c in tree["conflict"] if sorted(c["pair"]) == pair]
+    for licence in known if len(known) > 1 else ():
+        found += [f"{licence or 'unknown'}: {a['why']}" for a in tree["alone"] if a["family"] == _family(licence)]
+    return found
+
+
+def _family(licence: str) -> str:
+    """The family of a licence; "unstated" where the table knows none, which is the careful reading."""
+    folded = licence.strip().lower()
+    families: dict[str, str] = _table()["families"]
+    return next((name for name, pattern in families.items() if re.fullmatch(pattern, folded)), "unstated")
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("licences.toml").read_text(encoding="utf-8"))

@@ -28,6 +28,7 @@ from ser_toolkit.workspace import writing
 from .admission import left_out_copies, survey, withdraw
 from .card import write_card
 from .labels import TraceLabels
+from .licences import conflicts
 from .manifest import (
     MANIFEST,
     SCHEMA_VERSION,
@@ -84,6 +85,7 @@ class ReleaseResult:
     rows: dict[str, dict[str, int]]
     left_out: list[dict[str, Any]]
     is_new: bool
+    licence_conflicts: tuple[str, ...] = ()
 
 
 def write_release(folder: Path, inputs: ReleaseInput, version: str | None = None) -> ReleaseResult:
@@ -120,7 +122,15 @@ def write_release(folder: Path, inputs: ReleaseInput, version: str | None = None
                 )
         finally:
             shutil.rmtree(temp, ignore_errors=True)
-    return ReleaseResult(path, version, manifest["content_hash"], manifest["rows"], manifest["left_out"], is_new)
+    return ReleaseResult(
+        path,
+        version,
+        manifest["content_hash"],
+        manifest["rows"],
+        manifest["left_out"],
+        is_new,
+        tuple(manifest.get("licence_conflicts", ())),
+    )
 
 
 def check_version(version: str | None) -> None:
@@ -174,6 +184,7 @@ def _write_into(temp: Path, inputs: ReleaseInput) -> Manifest:
         "absent": _absent(rows, inputs.absent_reasons),
         "ratios": dict(zip(SPLITS, inputs.ratios, strict=True)),
         **counts,
+        "licence_conflicts": conflicts(s["licence"] for s in (*counts["sources"], *counts.get("media", ()))),
         "groups": {
             "groups": report.groups,
             "dialogues": report.dialogues,
