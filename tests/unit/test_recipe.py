@@ -73,6 +73,13 @@ def test_an_unknown_key_lists_the_known_ones(tmp_path):
     assert "sample" in caught.value.hint
 
 
+@pytest.mark.parametrize("value", ["[0, 3]", "[5, 4]", "[2]", "ten"])
+def test_a_range_of_clusters_ascends_from_one(tmp_path, value):
+    with pytest.raises(UsageError, match=r"--set rewrite\.k_range=.*rewrite\.k_range"):
+        load_recipe(tmp_path, [f"rewrite.k_range={value}"])
+    assert load_recipe(tmp_path, ["rewrite.k_range=[1, 1]"]).rewrite.k_range == (1, 1)
+
+
 def test_the_commented_recipe_of_init_shows_the_true_defaults(tmp_path):
     assert load_recipe(init(tmp_path / "w").parent) == Recipe()
     shown = "\n".join(

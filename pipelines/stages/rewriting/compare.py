@@ -35,7 +35,7 @@ SCORES = object_schema(**{name: {"enum": [0, 1, 2, 3]} for name in DIMENSIONS})
 
 def rewrite_filter_is_enforced(recipe: Recipe) -> bool:
     """Whether a "no" drops the rewrite: as the recipe says, else yes, but not for the small embedded model."""
-    return recipe.llm.model != "embedded" if recipe.rewrite.enforce is None else recipe.rewrite.enforce
+    return not recipe.llm.is_builtin if recipe.rewrite.enforce is None else recipe.rewrite.enforce
 
 
 async def compare(

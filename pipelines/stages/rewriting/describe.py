@@ -1,18 +1,20 @@
 """Describe: how each speaker of a dialogue comes across, by the four DISC dimensions (Marston).
 
 Source: PEER, arXiv 2508.09521, section 3: per dimension an analysis and a score from 0 to 10. A model that is large
-enough describes a speaker in one call; the small embedded one is asked for a dimension at a time.
+enough describes a speaker in one call; the small embedded one is asked for the score of a dimension at a time, which
+code puts into words (its own reasons are noise).
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
 from ser_toolkit.history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_history
-from ser_toolkit.llm.chat import ChatModel, Request
+from ser_toolkit.llm.chat import ChatModel, Request, usable
 from ser_toolkit.llm.structured import ask_json, object_schema
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
@@ -24,7 +26,7 @@ from ser_toolkit.taxonomy import DISC
 from .records import Profile, Trait
 
 STAGE = "describe"
-MAX_TOKENS, SMALL_TOKENS = 768, 96
+MAX_TOKENS, SMALL_TOKENS = 768, 8
 PROMPT_MARGIN = 64
 """Tokens left for a chat template's own markup."""
 MEANINGS: dict[Lang, dict[str, str]] = {
@@ -43,15 +45,14 @@ MEANINGS: dict[Lang, dict[str, str]] = {
 }
 """Each dimension in a few words, for people and for small models."""
 
-_SCORE = {"enum": list(range(11))}
-
-
-def _trait(longest: int) -> dict[str, Any]:
-    return object_schema(analysis={"type": "string", "minLength": 1, "maxLength": longest}, score=_SCORE)
-
-
-WHOLE = object_schema(**{dimension: _trait(600) for dimension in DISC})
-PART = _trait(160)
+_TRAIT = object_schema(analysis={"type": "string", "minLength": 1, "maxLength": 600}, score={"enum": list(range(11))})
+WHOLE = object_schema(**dict.fromkeys(DISC, _TRAIT))
+SCORES = tuple(str(n) for n in range(11))
+_DEGREES: dict[Lang, tuple[str, ...]] = {
+    "en": ("Not at all", "A little", "Rather", "Very"),
+    "zh": ("完全不", "有一点", "比较", "非常"),
+}
+"""Words for the scores 0-1, 2-4, 5-7 and 8-10."""
 
 
 async def describe(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Profile | Failure]:
@@ -101,8 +102,13 @@ async def _write_each(
     label = ""
     for dimension, meaning in MEANINGS[dialogue.lang].items():
         request, label = _request("describe_small", dialogue, role, chat, recipe, prompts, SMALL_TOKENS, meaning)
-        value, _ = await ask_json(chat, request, PART)
-        traits.append(_read(dimension, value))
+        reply = usable(await chat.complete(replace(request, choices=SCORES)))
+        if reply.text.strip() not in SCORES:
+            raise RecordError("schema", "the reply is no score", text=reply.text, request_key=reply.request_key)
+        score = int(reply.text)
+        degree = _DEGREES[dialogue.lang][(score + 1) // 3]
+        words = f"{degree} {meaning}." if dialogue.lang == "en" else f"{degree}{meaning}。"
+        traits.append(_read(dimension, {"analysis": words, "score": score}))
     return tuple(traits), label
 
 

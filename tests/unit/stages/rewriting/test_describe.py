@@ -4,6 +4,7 @@ import pytest
 
 from pipelines.stages.rewriting.describe import describe
 from ser_toolkit.history import estimate_tokens
+from ser_toolkit.llm.chat import Reply
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
 from ser_toolkit.schema import Failure
@@ -27,10 +28,19 @@ async def test_one_call_a_speaker(lang, seeker):
 
 @pytest.mark.parametrize("lang", ["en", "zh"])
 async def test_a_small_model_is_asked_for_a_dimension_at_a_time(lang):
-    chat = Model(by=lambda request: {"analysis": "So it seems.", "score": 7})
+    chat = Model(by=lambda request: Reply("7"))
     profiles = await describe(dialogue(lang=lang), chat, Recipe(), Prompts())
     assert len(chat.asked) == 8 and len({r.key("", "") for r in chat.asked}) == 8
     assert all([t.dimension for t in p.traits] == list(DISC) and p.scores == (7, 7, 7, 7) for p in profiles)
+    words = {"en": "Rather direct, firm, quick to decide.", "zh": "比较直接、果断、有主见。"}
+    assert profiles[0].traits[0].analysis == words[lang]
+
+
+@pytest.mark.parametrize(("score", "degree"), [(0, "Not at all"), (1, "Not at all"), (2, "A little"), (4, "A little"),
+                                               (5, "Rather"), (7, "Rather"), (8, "Very"), (10, "Very")])  # fmt: skip
+async def test_a_small_models_score_is_put_into_words_by_code(score, degree):
+    profiles = await describe(dialogue(), Model(by=lambda request: Reply(f" {score}\n")), Recipe(), Prompts())
+    assert profiles[1].traits[2].analysis == f"{degree} calm, patient, a good listener."
 
 
 async def test_a_score_outside_the_scale_is_a_failure_and_never_a_default():
@@ -39,6 +49,11 @@ async def test_a_score_outside_the_scale_is_a_failure_and_never_a_default():
     failed, kept = await describe(dialogue(), chat, LARGE, Prompts())
     assert isinstance(failed, Failure) and (failed.kind, failed.stage, failed.record_id) == ("schema", "describe", "d1")
     assert kept.role == "supporter", "its profile still serves others"
+
+
+async def test_a_small_model_that_gives_no_score_fails():
+    seeker, _ = await describe(dialogue(), Model(by=lambda request: Reply("eleven")), Recipe(), Prompts())
+    assert (seeker.kind, seeker.text) == ("schema", "eleven")
 
 
 async def test_a_speaker_who_says_nothing_has_no_profile():
