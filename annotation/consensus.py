@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
-from ser_toolkit.releases.labels import TraceLabels
 from ser_toolkit.schema import Record
 from ser_toolkit.verdicts import Better
 
 from .items import Part, Source
 from .rounds import RoundState, majority
+
+if TYPE_CHECKING:
+    from ser_toolkit.releases.labels import TraceLabels
 
 How = Literal["unanimous", "majority", "owner"]
 
@@ -89,6 +91,8 @@ def waiting(state: RoundState, sources: Sequence[Source], now: float) -> list[Co
 
 def trace_labels(found: Iterable[Consensus], source: str) -> Iterable[TraceLabels]:
     """The decided parts as a release takes them; an item without any is left out."""
+    from ser_toolkit.releases.labels import TraceLabels  # with pyarrow, which the page has no use for
+
     for item in found:
         if item.state != "done" or all(r.label is None for r in item.parts.values()):
             continue

@@ -63,7 +63,9 @@ class EventLog:
             raise self._absent()
         with self.explained():
             try:
-                path.touch(mode=0o600)  # it holds the key of the blinding
+                if not path.exists() or not path.stat().st_size:
+                    path.touch()
+                    path.chmod(0o600)  # it will hold the key of the blinding
             except OSError as exc:
                 raise DataError(f"{path}: cannot be made: {exc.strerror}", "choose a writable folder with -w") from exc
             self._db = sqlite3.connect(path, timeout=30, check_same_thread=False, isolation_level=None)

@@ -79,6 +79,7 @@ class Item(Record):
 
     id: str
     trace_id: str
+    dialogue_id: str
     lang: Lang
     history: tuple[ShownTurn, ...]
     steps: Steps
@@ -228,6 +229,7 @@ def item_of(dialogue: Dialogue, trace: Trace) -> Item:
     body = Item(
         id="",
         trace_id=trace.id,
+        dialogue_id=trace.dialogue_id,
         lang=trace.lang,
         history=tuple(_shown(t) for t in turns),
         steps=(one, two, three),

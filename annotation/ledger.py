@@ -74,7 +74,8 @@ class Ledger:
             new = {i.id: i for i in items if i.id not in self.state.items}
             for item in sorted(new.values(), key=lambda i: fraction(self.state.key, "order", i.id)):
                 self._log.put_item(item.id, item.model_dump_json().encode())
-                self._append("item", item.id, "", {"trace_id": item.trace_id, "has_pair": item.has_pair})
+                body = {"trace_id": item.trace_id, "dialogue_id": item.dialogue_id, "has_pair": item.has_pair}
+                self._append("item", item.id, "", body)
             for entry in gold:
                 if self.state.gold.get(entry.item_id) != entry:
                     self._append("gold", entry.item_id, "", entry.model_dump(mode="json"))
@@ -228,11 +229,11 @@ class Ledger:
         with self._lock:
             return self._log.draft(view)
 
-    def withdraw(self, trace_ids: Iterable[str]) -> int:
-        """Delete the items of these traces, and all that was said of them. Returns how many items."""
-        gone = frozenset(trace_ids)
+    def withdraw(self, ids: Iterable[str]) -> int:
+        """Delete the items of these dialogues or traces, and all that was said of them. Returns how many items."""
+        gone = frozenset(ids)
         with self._writing():
-            items = [i for i, info in self.state.items.items() if info.trace_id in gone]
+            items = [i for i, info in self.state.items.items() if {info.trace_id, info.dialogue_id} & gone]
             for item in items:
                 for view in [v for v, s in self.state.views.items() if s.item_id == item]:
                     self._log.drop_draft(view)

@@ -131,9 +131,10 @@ def answer_rows(state: RoundState) -> Iterator[Row]:
             }
 
 
-def answers_jsonl(state: RoundState) -> Iterator[str]:
-    """The same as lines of JSON; no text is escaped that need not be."""
-    return (json.dumps(row, ensure_ascii=False) + "\n" for row in answer_rows(state))
+def answers_jsonl(state: RoundState, annotator: str | None = None) -> Iterator[str]:
+    """The same (or those of one annotator) as lines of JSON; no text is escaped that need not be."""
+    rows = (row for row in answer_rows(state) if annotator in (None, row["annotator"]))
+    return (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 # -- one annotator ---------------------------------------------------------------------------------------------------

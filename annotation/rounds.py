@@ -40,6 +40,7 @@ class ItemInfo:
     """What the state knows of an item; its text stays on disk."""
 
     trace_id: str
+    dialogue_id: str
     has_pair: bool
 
     @property
@@ -107,7 +108,7 @@ class RoundState:
         _EVENTS[kind](self, item, annotator, body)
 
     def _item(self, item: str, _: str, body: dict[str, Any]) -> None:
-        self.items[item] = ItemInfo(body["trace_id"], body["has_pair"])
+        self.items[item] = ItemInfo(body["trace_id"], body["dialogue_id"], body["has_pair"])
         self._count(item)
 
     def _gold(self, item: str, _: str, body: dict[str, Any]) -> None:
@@ -244,6 +245,15 @@ class RoundState:
                 check = self.check(annotator, len(self.history.get(annotator, ())), now)
                 return check or Showing(item, annotator)
         return None
+
+    def remaining(self, annotator: str, now: float) -> int:
+        """How many items there are for this person as things stand: on the desk, or wanting an answer of theirs."""
+        source = self.annotators[annotator]
+        buckets = self._wanting.get(source, [])
+        touched = {s.item_id for s in self.history.get(annotator, ())} | {a.showing.item_id for a in self.open.values()}
+        wanting = [i for i in touched if any(i in bucket for bucket in buckets)]
+        closed = [i for i in wanting if not self.may_see(i, annotator, now) or self.seats(i, source, now) < 1]
+        return len(self.on_desk(annotator, None, now)) + sum(map(len, buckets)) - len(closed)
 
     def check(self, annotator: str, count: int, now: float) -> Showing | None:
         """A gold or a repeated item, where the draw for this person's `count`-th task says so and there is one."""

@@ -12,7 +12,7 @@ import traceback
 
 import typer
 
-from .commands import building, data, releasing, setup
+from .commands import annotating, building, data, releasing, setup
 from .commands.common import tell_error
 
 INTERRUPTED = 130  # as ser_toolkit.errors has it, which is not imported before something is to be done
@@ -27,9 +27,9 @@ app = typer.Typer(
     epilog="Every command takes --json (for machines; an error too is then an object on stdout) and --debug (shows the "
     "traceback of an error). "
     "Exit codes: 0 ok, 1 a fault of ours, 2 usage or recipe, 3 data or workspace, 4 a remote service, "
-    "7 too many failures, 130 interrupted.",
+    "5 an annotation server, 7 too many failures, 130 interrupted.",
 )
-for room in (setup, building, data, releasing):
+for room in (setup, building, data, annotating, releasing):
     room.register(app)
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from ser_toolkit.errors import DataError
-from ser_toolkit.recipe import Recipe
+from ser_toolkit.recipe import Recipe, load_recipe
 from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
 from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
 from ser_toolkit.workspace import Workspace
 
+from .annotating import release_labels
 from .lineage import load_build
 from .withdrawing import withdrawn_ids
 
@@ -26,6 +28,8 @@ class ExportResult:
 
     made: ReleaseResult
     machinery_only: bool
+    labels: str = ""
+    """Why a round of annotation gives this release no label; "" where it does, or where there is no round."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -35,6 +39,7 @@ class ExportResult:
             "rows": self.made.rows,
             "left_out": len(self.made.left_out),
             "is_new": self.made.is_new,
+            "labels": self.labels,
             "licence_conflicts": list(self.made.licence_conflicts),
         }
 
@@ -45,6 +50,8 @@ class ExportResult:
         if self.made.left_out:
             lines.append(f"  left out  {len(self.made.left_out)} rows, listed in the manifest with the reason")
         lines += [f"  warning   licences: {conflict}" for conflict in self.made.licence_conflicts]
+        if self.labels:
+            lines.append(f"  labels    {self.labels}")
         lines.append(f"  content   {self.made.content_hash}")
         return "\n".join(lines)
 
@@ -63,16 +70,23 @@ class ExportResult:
         return "\n".join(["next:", *steps])
 
 
-def export(home: Workspace, version: str | None = None) -> ExportResult:
-    """Make a release from the tables of the last build. Raises DataError where no build is complete."""
+def export(home: Workspace, version: str | None = None, sets: Iterable[str] = ()) -> ExportResult:
+    """Make a release from the tables of the last build, and the labels of its annotators.
+
+    Of the recipe as it stands now, `annotate` alone counts; the rest is that of the build. Raises DataError where no
+    build is complete.
+    """
     with home.must_exist().locked():
-        return export_tables(home, version)
+        return export_tables(home, version, sets)
 
 
-def export_tables(home: Workspace, version: str | None) -> ExportResult:
+def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()) -> ExportResult:
     """The same, for a caller that holds the workspace's lock."""
     lineage = load_build(home)
+    settings = load_recipe(home.root, sets).annotate
+    lineage["recipe"]["annotate"] = settings.model_dump(mode="json")
     recipe = Recipe.model_validate(lineage["recipe"])
+    annotated = release_labels(home, settings)
     machinery_only = recipe.llm.model == "embedded"
     if not home.table("traces").exists():
         raise DataError(
@@ -91,7 +105,9 @@ def export_tables(home: Workspace, version: str | None) -> ExportResult:
             ratios=recipe.split.ratios,
             lineage=lineage,
             machinery_only=machinery_only,
-            absent_reasons=dict.fromkeys(("steps", "preferences", "judgements"), NO_LABELS),
+            absent_reasons=dict.fromkeys(("steps", "preferences", "judgements"), annotated.absent),
+            labels=annotated.labels,
+            annotation=annotated.told,
             failures=Counter(
                 f"{f.kind}, {f.risk} risk" if f.risk else f.kind for f in read_table(home.table("failures"), Failure)
             ),
@@ -100,4 +116,4 @@ def export_tables(home: Workspace, version: str | None) -> ExportResult:
         ),
         version,
     )
-    return ExportResult(made, machinery_only)
+    return ExportResult(made, machinery_only, annotated.absent if annotated.has_round and not annotated.labels else "")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from annotation.ledger import Ledger, ledger_path
 from ser_toolkit.errors import UsageError
 from ser_toolkit.journal import Journal
 from ser_toolkit.protection.ids import protect_id
@@ -36,6 +37,7 @@ class Withdrawal:
 
     ids: tuple[str, ...]
     rows: int
+    items: int
     replies: int
     releases: tuple[str, ...]
 
@@ -43,13 +45,15 @@ class Withdrawal:
         return {
             "ids": list(self.ids),
             "rows": self.rows,
+            "items": self.items,
             "replies": self.replies,
             "releases": list(self.releases),
         }
 
     def render(self) -> str:
         text = (
-            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies"
+            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies "
+            f"and {self.items} annotated items"
         )
         if self.releases:
             text += (
@@ -74,12 +78,16 @@ def withdraw(home: Workspace, id: str) -> Withdrawal:
         family = _family(home, protect_id(id))
         _remember(home, withdrawn_ids(home) | family)
         rows = sum(_without(home, name, record, family) for name, record in TABLES.items())
+        items = 0
+        if ledger_path(home.root).exists():
+            with Ledger(ledger_path(home.root)) as ledger:
+                items = ledger.withdraw(family)
         replies = 0
         if home.journal.exists():
             journal = Journal(home.journal)
             replies = journal.forget(sorted(family))
             journal.close()
-    return Withdrawal(tuple(sorted(family)), rows, replies, tuple(sorted(_holding(home))))
+    return Withdrawal(tuple(sorted(family)), rows, items, replies, tuple(sorted(_holding(home))))
 
 
 def _family(home: Workspace, id: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .common import HERE, AsJson, WorkspaceDir, give
+from .common import HERE, AsJson, Sets, WorkspaceDir, give
 
 Rel = Annotated[str, typer.Argument(metavar="REL", help="A release's folder.")]
 
@@ -23,17 +23,19 @@ def export(
     version: Annotated[
         str | None, typer.Option("--version", metavar="X.Y.Z", help="Default: the next patch number.")
     ] = None,
+    sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a release from a workspace's tables.
+    """Make a release from a workspace's tables and the labels of its annotators.
 
-    No model is called. Without --version the next patch number, or the existing release where nothing changed.
+    No model is called. Of --set, the keys under annotate count (annotate.sources=[llm]). Without --version the next
+    patch number, or the existing release where nothing changed.
     """
     from ser_toolkit.workspace import Workspace
 
     from ..exporting import export as run_export
 
-    result = run_export(Workspace(workspace), version)
+    result = run_export(Workspace(workspace), version, sets or ())
     give(result, as_json)
 
 

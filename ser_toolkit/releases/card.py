@@ -55,6 +55,7 @@ def render_card(manifest: Manifest) -> str:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.globals["coefficient"] = _coefficient
     left_out = Counter(str(item["reason"]) for item in manifest["left_out"])
     rows = {c: {s: n.get(s) for s in SPLITS} for c, n in manifest["rows"].items()}
     return environment.get_template("card.md.jinja").render(
@@ -72,10 +73,15 @@ def _configs(manifest: Manifest) -> list[str]:
 
 
 def _header(manifest: Manifest) -> str:
-    """The YAML block that the Hub and `datasets` read."""
+    """The YAML block that the Hub and `datasets` read.
+
+    `datasets` finds what it has cached by the folder's name and this block alone: without the content hash in it,
+    another release of the same name would be answered with the rows of the first.
+    """
     configs = [
         {
             "config_name": name,
+            "description": f"content {manifest['content_hash'][:16]}",
             **({"default": True} if i == 0 else {}),
             "data_files": [{"split": s, "path": f"{name}/{s}.parquet"} for s in SPLITS if s in manifest["rows"][name]],
         }
@@ -102,6 +108,15 @@ def _lineage(lineage: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
         entries = [f"{k}: {_short(v)}" for k, v in value.items()] if isinstance(value, dict) else value
         if isinstance(entries, list) and entries:
             yield title, [_short(e) for e in entries]
+
+
+def _coefficient(found: dict[str, Any]) -> str:
+    """ "0.69 (0.61 to 0.76)", or "undefined" with the reason."""
+    if found["value"] is None:
+        return f"undefined: {found['reason']}"
+    if found["low"] is None:
+        return f"{found['value']:.2f}"
+    return f"{found['value']:.2f} ({found['low']:.2f} to {found['high']:.2f})"
 
 
 def _short(value: object) -> str:

@@ -50,6 +50,14 @@ def test_every_config_of_the_card_loads_with_datasets(tmp_path: Path):
     assert sorted(seen["names"]) == sorted(made.rows)
 
 
+def test_another_release_of_the_same_name_is_not_answered_from_the_cache_of_the_first(tmp_path: Path):
+    """`datasets` keys its cache by the folder's name and the card's configs, never by path or content."""
+    one, two = (make(tmp_path / name, crowd(n)) for name, n in (("a", 60), ("b", 61)))
+    assert one.path.name == two.path.name
+    for made in (one, two):
+        assert load_outside(str(made.path), ["traces"], tmp_path / "hf")["rows"]["traces"] == made.rows["traces"]
+
+
 def test_one_split_and_photos_load_with_datasets(tmp_path: Path):
     (tmp_path / "media").mkdir()
     (tmp_path / "media" / "ab.png").write_bytes(PNG)
