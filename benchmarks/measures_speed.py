@@ -99,7 +99,8 @@ def make_release(folder: Path, traces: int) -> Path:
     write_manifest(
         folder,
         {
-            "name": "bench", "version": "0.1.0", "schema_version": "1", "content_hash": "0" * 64, "files": files, "rows": rows,
+            "name": "bench", "version": "0.1.0", "schema_version": "1", "content_hash": "0" * 64, "files": files,
+            "rows": rows,
             "absent": {}, "languages": {"en": count}, "totals": {"turns": count * TURNS, "synthetic_turns": 0},
             "sources": [], "left_out": [], "failures": {}, "verdicts": {},
             "lineage": {"recipe": {"protect": {"enabled": True}}},
@@ -128,12 +129,14 @@ def _traces(dialogue: dict[str, Any], text: Any, draw: Any) -> list[dict[str, An
         strategy, reply = STRATEGIES[draw.integers(8)], text(2)
         made.append(
             {
-                "id": f"{dialogue['id']}-{target}", "dialogue_id": dialogue["id"], "root_id": dialogue["id"], "lang": "en",
+                "id": f"{dialogue['id']}-{target}", "dialogue_id": dialogue["id"], "root_id": dialogue["id"],
+                "lang": "en",
                 "prompt": [{"role": "user", "content": t["text"]} for t in dialogue["turns"][:target]],
                 "completion": [{"role": "assistant", "content": text(12)}],
                 "round": target // 2 + 1, "target": target, "stage": STAGE_OF[strategy], "strategy": strategy,
                 "sentiment": SENTIMENTS[draw.integers(3)], "intensity": INTENSITIES[draw.integers(3)],
-                "emotions": [EMOTIONS[i] for i in draw.integers(0, 11, 2)], "reply": reply, "reference": text(2), "saw": "text",
+                "emotions": [EMOTIONS[i] for i in draw.integers(0, 11, 2)], "reply": reply, "reference": text(2),
+                "saw": "text",
             }
         )  # fmt: skip
     return made

@@ -12,7 +12,7 @@ import traceback
 
 import typer
 
-from .commands import annotating, building, data, releasing, setup
+from .commands import annotating, building, data, evaluating, releasing, setup
 from .commands.common import tell_error
 
 INTERRUPTED = 130  # as ser_toolkit.errors has it, which is not imported before something is to be done
@@ -29,7 +29,7 @@ app = typer.Typer(
     "Exit codes: 0 ok, 1 a fault of ours, 2 usage or recipe, 3 data or workspace, 4 a remote service, "
     "5 an annotation server, 7 too many failures, 130 interrupted.",
 )
-for room in (setup, building, data, annotating, releasing):
+for room in (setup, building, data, annotating, releasing, evaluating):
     room.register(app)
 
 

@@ -12,7 +12,7 @@ from ser_toolkit.metrics.composition import Corpus, label_mix, lengths, sizes, s
 from ser_toolkit.metrics.feelings import feelings
 from ser_toolkit.metrics.measure import Figure, Measures
 from ser_toolkit.metrics.repetition import SAMPLE, Embedder, copies, stock, variety
-from ser_toolkit.releases.load import Release, load_release
+from ser_toolkit.releases.load import load_release
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,32 +53,32 @@ class Evaluation:
 def evaluate(
     releases: Sequence[str | Path], *, embedder: Embedder | None = None, sample: int = SAMPLE, seed: int = 0
 ) -> Evaluation:
-    """Measure one release or two. Two are sampled alike: as many texts as the smaller one has, `sample` at most.
+    """Measure one release or two. Two are sampled alike: of each kind of text as many as the one with fewer has.
 
     Raises what `load_release` does.
     """
-    loaded = [load_release(r) for r in releases]
-    if len(loaded) > 1:
-        sample = min(sample, *(_smallest(r) for r in loaded))
-    return Evaluation(tuple(measure(r, embedder=embedder, sample=sample, seed=seed) for r in loaded))
+    corpora = [Corpus(load_release(r)) for r in releases]
+    return Evaluation(tuple(measure(c, corpora, embedder=embedder, sample=sample, seed=seed) for c in corpora))
 
 
-def measure(release: Release, *, embedder: Embedder | None = None, sample: int = SAMPLE, seed: int = 0) -> Measures:
-    """Every measure of a release."""
-    manifest = release.manifest
+def measure(
+    corpus: Corpus,
+    beside: Sequence[Corpus] = (),
+    *,
+    embedder: Embedder | None = None,
+    sample: int = SAMPLE,
+    seed: int = 0,
+) -> Measures:
+    """Every measure of a release; samples are no larger than those that the releases `beside` it allow."""
+    manifest = corpus.release.manifest
     told = {"name": f"{manifest['name']}-{manifest['version']}", "content_hash": manifest["content_hash"]}
     told |= {k: manifest.get(k) for k in ("created", "machinery_only", "written_by")}
-    corpus, found = Corpus(release), Measures(told)
+    found = Measures(told)
     found.add(sizes(corpus), making.languages(corpus), label_mix(corpus), strategies(corpus), feelings(corpus))
-    found.add(lengths(corpus), variety(corpus, embedder, sample, seed), stock(corpus), copies(corpus))
+    found.add(lengths(corpus), variety(corpus, embedder, sample, seed, beside), stock(corpus), copies(corpus))
     found.add(making.failures(corpus), making.filtering(corpus), making.rewriting(corpus))
     found.add(making.crisis(corpus), making.licences(corpus))
     return found
-
-
-def _smallest(release: Release) -> int:
-    """How many replies there are; a release without any does not bound the sample."""
-    return sum(release.rows.get("traces", {}).values()) or SAMPLE
 
 
 def _minus(a: Figure | None, b: Figure | None) -> float | None:
@@ -94,7 +94,7 @@ def show_number(value: float, unit: str, *, signed: bool = False) -> str:
     """A share as per cent, a score with three decimals, a count with thousands."""
     form = "+" if signed else ""
     if unit == "share":
-        return f"{100 * value:{form}.1f} %"
+        return f"{100 * value:{form}.1f} {'points' if signed else '%'}"
     if unit == "count":
         return f"{round(value):{form},}"
     return f"{value:{form}.{3 if unit == 'score' else 1}f}"

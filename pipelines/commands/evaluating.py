@@ -10,7 +10,9 @@ import typer
 from .common import HERE, AsJson, Sets, WorkspaceDir, give
 from .releasing import Rel
 
-evals = typer.Typer(help="Measure a release, a reward model or a policy.", no_args_is_help=True)
+evals = typer.Typer(
+    help="Measure a release, a reward model or a policy.", no_args_is_help=True, epilog="Each takes --json."
+)
 
 RelB = Annotated[str | None, typer.Argument(metavar="[REL_B]", help="A second release, to set beside it.")]
 Sample = Annotated[

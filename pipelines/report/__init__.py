@@ -1,1 +1,1 @@
-"""The page of `ser report`: plots as inline SVG, a table under each, one style sheet, no script and no outside request."""
+"""The page of `ser report`: plots as inline SVG with a table under each, one style sheet, no script, no request."""

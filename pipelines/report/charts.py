@@ -14,6 +14,8 @@ from .svg import Point, dot, element, line, path, picture, polygon, polyline, re
 
 WIDTH = 440.0
 ROW = 26.0
+HEAT_OPACITY = 0.62
+"""Of the darkest cell of a heat map: what is written on it can still be read."""
 
 
 def percent(part: float, whole: float) -> str:
@@ -61,7 +63,7 @@ def areas(
     title: str, columns: Sequence[str], series: Mapping[str, Sequence[float]], classes: Mapping[str, str]
 ) -> Markup:
     """Shares of a whole along an axis, stacked; each series is named where it ends."""
-    left, right, high, low = 6.0, WIDTH - 150, 8.0, 232.0
+    left, right, high, low = 6.0, WIDTH - 160, 8.0, 232.0
     totals = [sum(values[i] for values in series.values()) for i in range(len(columns))]
     shown = [i for i, n in enumerate(totals) if n]
     if len(shown) < 2:
@@ -138,7 +140,7 @@ def heat(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequen
                         "mark heat",
                         tip,
                         rx=2,
-                        fill_opacity=round(0.05 + 0.57 * part / greatest, 3),
+                        fill_opacity=round(0.05 + (HEAT_OPACITY - 0.05) * part / greatest, 3),
                     )
                 )
             if part >= 0.005:

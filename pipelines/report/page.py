@@ -35,7 +35,7 @@ def render_page(found: Evaluation) -> str:
     )
     environment.filters["cell"] = _cell
     environment.globals.update(plots=plots, show=show, figures=_figures, sides=_sides)
-    return environment.get_template("page.html.jinja").render(
+    page = environment.get_template("page.html.jinja").render(
         found=found,
         measured=found.measured,
         names=[m.release["name"] for m in found.measured],
@@ -47,6 +47,7 @@ def render_page(found: Evaluation) -> str:
         style=Markup(style),  # ours, and the policy names its hash
         style_hash=base64.b64encode(hashlib.sha256(style.encode()).digest()).decode(),
     )
+    return page.lstrip() + "\n"  # what the template defines before its first line leaves blank ones
 
 
 def _absent_embeddings(found: Evaluation) -> list[str]:

@@ -33,8 +33,6 @@ CLASSES: dict[str, dict[str, str]] = {
         "first_better": "c-explore2", "second_better": "c-reassure2", "almost_equal": "c-neutral", "neither": "c-act1",
     },
 }  # fmt: skip
-for _classes in CLASSES.values():
-    _classes[UNNAMED] = "c-unnamed"
 _PARTS = ("start", "early", "middle", "late", "end")
 
 
@@ -77,7 +75,11 @@ def strategy_bars(m: Measures) -> Iterator[tuple[str, Markup]]:
     totals = {str(r[0]): sum(_n(x) for x in r[1:]) for r in t.rows}
     whole, top = sum(totals.values()), max(totals.values())
     for stage, group in (*STAGES.items(), ("No strategy named", (UNNAMED,))):
-        rows = [(s, totals.get(s, 0), CLASSES["strategy"][s]) for s in group if stage in STAGES or totals.get(s)]
+        rows = [
+            (s, totals.get(s, 0), CLASSES["strategy"].get(s, "c-unnamed"))
+            for s in group
+            if stage in STAGES or totals.get(s)
+        ]
         if rows:
             title = f"Strategies of {stage}" if stage in STAGES else stage
             yield stage, charts.bars(title, rows, whole=whole, top=top)
@@ -122,7 +124,8 @@ def flow(m: Measures, field: str) -> Markup | None:
              "intensity": ("intensity", INTENSITIES)}[field]  # fmt: skip
     ends = ("an utterance", "the next") if field == "turns" else ("first trace", "last trace")
     moves = [(str(a), str(b), _n(n)) for a, b, n in t.rows]
-    return charts.flow(t.title, moves, _classes(words[0], words[1]), ends)
+    known = dict.fromkeys((*words[1], *(w for a, b, _ in moves for w in (a, b))))
+    return charts.flow(t.title, moves, _classes(words[0], list(known)), ends)
 
 
 _KINDS = {
@@ -155,7 +158,9 @@ def rows(m: Measures) -> Markup | None:
     t = _table(m, "size.rows")
     if t is None:
         return None
-    there = {str(r[0]): dict(zip(SPLITS, map(_n, r[1:4]), strict=True)) for r in t.rows if any(r[1:4])}
+    there: dict[str, Mapping[str, float]] = {
+        str(r[0]): dict(zip(SPLITS, map(_n, r[1:4]), strict=True)) for r in t.rows if any(r[1:4])
+    }
     return charts.stacked("Rows by split", there, SPLIT_CLASSES)
 
 
@@ -166,7 +171,8 @@ def variety(m: Measures) -> Iterator[tuple[str, str, Markup]]:
     """(caption, note, plot) of the sampled measures of variety, by language."""
     for lang in sorted({key.split(".")[1] for key in m.figures if key.startswith("variety.")}):
         for name, title in (
-            ("sample_distinct_2", "distinct-2: higher is more varied"), ("self_bleu", "Self-BLEU: lower is more varied"),
+            ("sample_distinct_2", "distinct-2: higher is more varied"),
+            ("self_bleu", "Self-BLEU: lower is more varied"),
             ("embedding_distance", "Embedding distance: higher is more varied"),
         ):  # fmt: skip
             found = {k: m.figures.get(f"variety.{lang}.{k}.{name}") for k in _TEXTS}
@@ -188,7 +194,7 @@ def elbows(m: Measures) -> Iterator[tuple[str, Markup]]:
     """One curve a role and language, with the clusters that it chose."""
     t = _table(m, "rewriting.curve")
     for (role, lang), points in groupby(t.rows if t else (), key=lambda r: (str(r[0]), str(r[1]))):
-        title = f"{role.title()}s ({lang}): sum of squared errors by number of clusters"
+        title = f"{role.title()}s ({lang}): squared error by number of clusters"
         yield title, charts.elbow(title, [(_n(k), _n(sse), bool(chosen)) for _, _, k, sse, chosen in points])
 
 
@@ -232,9 +238,8 @@ def summary(m: Measures) -> Mapping[str, str]:
     if t := _table(m, "flow.emotion"):
         whole = sum(_n(n) for *_, n in t.rows)
         same = sum(_n(n) for a, b, n in t.rows if a == b)
-        found["flow"] = (
-            f"In {charts.percent(same, whole)} of {whole:,.0f} talks the last trace names the same emotion as the first."
-        )
+        part = charts.percent(same, whole)
+        found["flow"] = f"In {part} of {whole:,.0f} talks the last trace names the same emotion as the first."
     return found
 
 

@@ -62,10 +62,9 @@ def dot(at: Point, radius: float, class_: str, tip: str = "") -> Markup:
 
 def picture(width: float, height: float, title: str, *children: Child) -> Markup:
     """A whole plot: `title` is what a screen reader says, and the table under the plot holds its numbers."""
-    return element(
-        "svg", *children, viewBox=f"0 0 {width:g} {height:g}", role="img", aria_label=title, class_="plot",
-        preserveAspectRatio="xMidYMid meet",
-    )  # fmt: skip
+    kind = "plot" if width >= 400 else "plot narrow"
+    box = f"0 0 {width:g} {height:g}"
+    return element("svg", *children, viewBox=box, role="img", aria_label=title, class_=kind)
 
 
 def _tip(said: str) -> Child:

@@ -6,7 +6,7 @@ figures and tables. May import: polars, the vocabulary, the release's reader.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -171,6 +171,7 @@ def strategies(corpus: Corpus) -> Iterator[Table]:
         rows = []
         if len(traces):
             chosen = traces.select(pl.col("strategy").fill_null(UNNAMED), column.alias("by"))
+            words = [w for w in vocabulary(words, chosen["by"]) if w != UNNAMED or UNNAMED in chosen["by"]]
             rows = cross(chosen, "strategy", (*STRATEGIES, UNNAMED), "by", words)
         yield table(f"strategy.{key}", title, ("strategy", *words), rows, "traces", none)
     rows = []
@@ -242,15 +243,22 @@ def _int(value: object) -> int:
 def cross(
     frame: pl.DataFrame, row: str, rows: Sequence[str], column: str, columns: Sequence[str]
 ) -> list[tuple[Cell, ...]]:
-    """Counts of pairs as a table, in the order of the words; the last word ("not named") only where it occurs."""
+    """Counts of pairs as a table, in the order of the words. A row that is not among them comes after; "not named"
+    stands only where it occurs.
+    """
     found = {(a, b): n for a, b, n in frame.group_by(row, column).len().rows()}
-    made = [(r, *(found.get((r, c), 0) for c in columns)) for r in rows]
+    made = [(r, *(found.get((r, c), 0) for c in columns)) for r in vocabulary(rows, (a for a, _ in found))]
     return [r for r in made if r[0] != UNNAMED or any(r[1:])]
 
 
+def vocabulary(words: Sequence[str], found: Iterable[str]) -> list[str]:
+    """The known words, then those that are found beside them, then "not named"."""
+    known = [w for w in words if w != UNNAMED]
+    return [*known, *sorted(set(found) - {*known, UNNAMED}), UNNAMED]
+
+
 def _by_split(frame: pl.DataFrame, column: str, words: Sequence[str]) -> list[tuple[Cell, ...]]:
-    known = [*words, *sorted(set(frame[column].unique().to_list()) - {*words, UNNAMED}), UNNAMED]
-    return cross(frame, column, known, "split", SPLITS)
+    return cross(frame, column, words, "split", SPLITS)
 
 
 def _total(counts: dict[str, int] | None) -> int | None:

@@ -16,6 +16,8 @@ import polars as pl
 
 MAX_N = 4
 """Self-BLEU is BLEU-4."""
+_PLACES = np.random.default_rng(20601).integers(0, 2**63, 8, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+"""An n-gram is told by 64 bits: the hashes of its units, each times the factor of its place, wrapping around."""
 FLOOR = 0.1
 """What stands for no match of an order in self-BLEU, as in the field's usual smoothing."""
 
@@ -33,22 +35,18 @@ def distinct_n(units: pl.Series, orders: Sequence[int] = (1, 2, 3)) -> dict[int,
     The share falls as a corpus grows: compare it on samples of one size. Source: Li et al., arXiv 1510.03055.
     """
     rows = pl.DataFrame({"unit": units}).with_row_index("row").explode("unit", empty_as_null=True).drop_nulls()
-    row = rows["row"].to_numpy()
-    codes = rows["unit"].rank("dense").to_numpy().astype(np.int64)
-    size = int(codes.max()) + 1 if len(codes) else 1
-    found: dict[int, float | None] = {}
-    grams, start = codes, np.ones(len(codes), dtype=bool)
-    for n in range(1, max(orders) + 1):
-        if n > 1:  # the n-gram that begins at i is the (n-1)-gram there and the unit n-1 places on, in the same text
-            _, ranks = np.unique(grams, return_inverse=True)
-            grams = ranks[:-1] * size + codes[n - 1 :]
-            start = start[:-1] & (row[: -(n - 1)] == row[n - 1 :])
-        if n in orders:
-            inside = grams[start]
-            found[n] = len(np.unique(inside)) / len(inside) if len(inside) else None
-        if not len(grams):
-            break
-    return {n: found.get(n) for n in orders}
+    row, hashes = rows["row"].to_numpy(), rows["unit"].hash().to_numpy()
+    found: dict[int, float | None] = dict.fromkeys(orders)
+    grams, inside = np.zeros(len(hashes), dtype=np.uint64), np.ones(len(hashes), dtype=bool)
+    for n in range(1, min(max(orders), len(hashes)) + 1):
+        end = slice(n - 1, None)  # the n-gram that begins at i ends n - 1 units on, in the same text
+        size = len(hashes) - n + 1
+        grams = grams[:size] + hashes[end] * _PLACES[n - 1]
+        inside = inside[:size] & (row[:size] == row[end])
+        total = int(inside.sum())
+        if n in orders and total:
+            found[n] = pl.Series(grams[inside]).n_unique() / total
+    return found
 
 
 def self_bleu(texts: Sequence[Sequence[str]]) -> float | None:

@@ -1,4 +1,4 @@
-"""How feelings move in the course of a talk: from its first trace to its last, from utterance to utterance, and in time.
+"""How feelings move in a talk: from its first trace to its last, from utterance to utterance, and in time.
 
 A trace may name several emotions: the first that it names stands for it. May import: polars, the taxonomy.
 """
@@ -11,7 +11,7 @@ import polars as pl
 
 from ser_toolkit.taxonomy import EMOTIONS, INTENSITIES, SENTIMENTS
 
-from .composition import PARTS, Corpus, cross
+from .composition import PARTS, Corpus, cross, vocabulary
 from .measure import Cell, Figure, Table, share, table
 
 EASIER = "Dialogues whose last trace is less intense than its first"
@@ -27,7 +27,8 @@ def feelings(corpus: Corpus) -> Iterator[Figure | Table]:
     ):
         ends = _ends(traces, value) if len(traces) else pl.DataFrame(schema={"from": pl.String, "to": pl.String})
         found = {(a, b): n for a, b, n in ends.group_by("from", "to").len().rows()}
-        rows = [(a, b, found[a, b]) for a in words for b in words if (a, b) in found]
+        known = vocabulary(words, (w for pair in found for w in pair))
+        rows = [(a, b, found[a, b]) for a in known for b in known if (a, b) in found]
         over = f"{len(ends):,} dialogues with two traces or more that name it"
         reason = none if not len(traces) else "no dialogue has two traces that name it"
         yield table(
@@ -35,14 +36,14 @@ def feelings(corpus: Corpus) -> Iterator[Figure | Table]:
         )
         if key == "intensity":
             level = {w: n for n, w in enumerate(INTENSITIES)}
-            eased = sum(n for a, b, n in rows if level[b] < level[a])
+            eased = sum(n for a, b, n in rows if level.get(b, 0) < level.get(a, 0))
             yield share("flow.eased", EASIER, eased, len(ends), over, reason)
     yield _by_part(corpus)
     yield _turn_to_turn(corpus)
 
 
 def _ends(traces: pl.DataFrame, value: pl.Expr) -> pl.DataFrame:
-    """from, to: what the first and the last target of each dialogue name; dialogues where both do, at different turns."""
+    """from, to: what the first and the last target of each dialogue name, where both do, at different turns."""
     ordered = (
         traces.select("dialogue_id", "target", value.alias("value"))
         .drop_nulls()
@@ -77,7 +78,8 @@ def _turn_to_turn(corpus: Corpus) -> Table:
         labelled = seeker.select("dialogue_id", pl.col("emotion").alias("from"))
         moves = labelled.with_columns(pl.col("from").shift(-1).over("dialogue_id").alias("to")).drop_nulls()
         found = {(a, b): n for a, b, n in moves.group_by("from", "to").len().rows()}
-        rows = [(a, b, found[a, b]) for a in EMOTIONS for b in EMOTIONS if (a, b) in found]
+        known = vocabulary(EMOTIONS, (w for pair in found for w in pair))
+        rows = [(a, b, found[a, b]) for a in known for b in known if (a, b) in found]
     none = "no source of this release labels the emotions of the seeker's utterances"
     title = "Emotion, from one utterance of the seeker to its next (the source's labels)"
     return table(

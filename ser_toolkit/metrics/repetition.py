@@ -6,7 +6,7 @@ says over how many texts. Rewrites' copies of a reply do not count. May import: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -51,15 +51,22 @@ def kinds(corpus: Corpus, lang: str) -> dict[str, pl.Series]:
     return {kind: texts for kind, texts in found.items() if len(texts)}
 
 
-def variety(corpus: Corpus, embedder: Embedder | None, sample: int = SAMPLE, seed: int = 0) -> Iterator[Figure]:
-    """distinct-n over all texts and over a sample, self-BLEU and mean embedding distance over the sample."""
+def variety(
+    corpus: Corpus, embedder: Embedder | None, sample: int = SAMPLE, seed: int = 0, beside: Sequence[Corpus] = ()
+) -> Iterator[Figure]:
+    """distinct-n over all texts and over a sample, self-BLEU and mean embedding distance over the sample.
+
+    A sample holds no more texts than every release `beside` has of that kind: what falls with size can be compared.
+    """
     for lang in corpus.languages:
         for kind, texts in kinds(corpus, lang).items():
             key, name = f"variety.{lang}.{kind}", f"{kind}, {lang}"
             every = f"{len(texts):,} texts"
             for n, value in distinct_n(split_units(texts), ORDERS).items():
                 yield _scored(f"{key}.distinct_{n}", f"distinct-{n} ({name})", value, every, f"no text has {n} units")
-            drawn = texts.gather(draw(len(texts), sample, seed))
+            others = (kinds(c, lang).get(kind) for c in beside)
+            size = min(sample, *(len(t) for t in others if t is not None), len(texts))
+            drawn = texts.gather(draw(len(texts), size, seed))
             some = f"{len(drawn):,} of {len(texts):,} texts, drawn by seed {seed}" if len(drawn) < len(texts) else every
             units = split_units(drawn)
             for n, value in distinct_n(units, ORDERS).items():
