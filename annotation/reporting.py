@@ -75,7 +75,7 @@ def status(state: RoundState, sources: Sequence[Source], now: float) -> Row:
         "agreement": {part: _brief(agreement(state, part, sources, resamples=0)) for part in PARTS},
         "open": sum(c.state == "open" for c in found),
         "undecided": sum(bool(c.undecided) for c in found),
-        "waiting": len(waiting(state, sources, now)),
+        "waiting": len(waiting(state, sources, now, found)),
         "in_progress": sum(a.is_live(now) for a in state.open.values()),
         "skipped": dict(Counter(a.skip for a in answers if a.skip)),
         "surplus": sum(a.is_surplus for a in answers),

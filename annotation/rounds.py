@@ -7,7 +7,6 @@ go to everyone and are no votes; neither is a repeated item. An assignment may e
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -321,6 +320,5 @@ def has_majority(part: Part, votes: Sequence[Answer]) -> bool:
 
 def majority(labels: Iterable[str | None]) -> str | None:
     """What more than half of the labels are; `None` where nothing is."""
-    counts = Counter(label for label in labels if label is not None)
-    top = counts.most_common(1)
-    return top[0][0] if top and 2 * top[0][1] > counts.total() else None
+    known = [label for label in labels if label is not None]
+    return next((label for label in set(known) if 2 * known.count(label) > len(known)), None)
