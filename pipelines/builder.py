@@ -18,7 +18,7 @@ from typing import Any
 
 import uvloop
 
-from ser_toolkit.errors import TooManyFailures
+from ser_toolkit.errors import RemoteError, TooManyFailures
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.journaled import JournaledChat
 from ser_toolkit.llm.open import open_model
@@ -136,6 +136,7 @@ async def _run(
     retry_failures: bool,
 ) -> BuildResult:
     began = time.monotonic()
+    is_first = fresh or not home.journal.exists()
     failed = read_table(home.table("failures"), Failure) if retry_failures else ()
     to_retry = [f.request_key for f in failed if f.request_key]
     forget_build(home)
@@ -149,6 +150,7 @@ async def _run(
             # Twice as many records as calls, since some wait for a retry; a local model's slots, where it has slots,
             # so that each keeps to one record and what it has read of it.
             places = getattr(chat.inner, "max_concurrency", 2 * recipe.llm.concurrency)
+            await _check_model(chat, progress, is_first)
             runner = StageRunner(home, recipe, progress, failures, strict, places)
             work = _Build(home, recipe, specs, formats, chat, Prompts(home.prompts), runner, fresh)
             for stage in work.stages():
@@ -178,6 +180,21 @@ async def _run(
         seconds=time.monotonic() - began,
         notes=tuple(work.notes),
     )
+
+
+async def _check_model(chat: JournaledChat, progress: Progress, is_first: bool) -> None:
+    """Have a model that can be asked whether it is there say so. An absent server stops only a first build: another
+    may need no call.
+    """
+    check = getattr(chat.inner, "check", None)
+    if check is None:
+        return
+    try:
+        await check()
+    except RemoteError as exc:
+        if is_first:
+            raise
+        progress.say(f"{exc.message}; going on with the replies that are kept")
 
 
 @dataclass(slots=True)

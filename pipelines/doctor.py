@@ -131,23 +131,22 @@ def _embedded(llm: Llm) -> Check:
 
 
 def _endpoint(llm: Llm) -> Check:
-    from openai import APIConnectionError, APIStatusError, AuthenticationError, OpenAI, PermissionDeniedError
+    import asyncio
 
-    name, key = llm.model.partition(":")[2], os.environ.get(llm.api_key_env, "")
-    if not llm.base_url:
-        return Check("model", "broken", f"{llm.model}: no base_url", "set llm.base_url in ser.yaml")
-    for url in llm.base_url:
+    from ser_toolkit.llm.open import open_model
+
+    async def ask() -> None:
+        chat = open_model(llm.model_copy(update={"check_model": True}))
         try:
-            client = OpenAI(base_url=url, api_key=key or "none", timeout=5, max_retries=0)
-            known = [m.id for m in client.models.list()]
-        except (AuthenticationError, PermissionDeniedError) as exc:
-            cure = f"put the key into the environment variable {llm.api_key_env}"
-            return Check("model", "broken", f"{url}: answers {exc.status_code}", cure)
-        except (APIConnectionError, APIStatusError, ValueError) as exc:
-            return Check("model", "broken", f"{url}: not reachable ({exc})", "start the server, or mend llm.base_url")
-        if known and name not in known:
-            return Check("model", "broken", f"{url}: serves no {name!r}", f"it serves: {', '.join(known[:8])}")
-    note = "" if key else f"; {llm.api_key_env} is not set"
+            await chat.check()  # pyright: ignore[reportAttributeAccessIssue]  (this backend can be asked)
+        finally:
+            await chat.aclose()
+
+    try:
+        asyncio.run(ask())
+    except SerError as exc:
+        return Check("model", "broken", exc.message, exc.hint)
+    note = "" if os.environ.get(llm.api_key_env) else f"; {llm.api_key_env} is not set"
     return Check("model", "ok", f"{llm.model} at {', '.join(llm.base_url)}{note}")
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from ser_toolkit.errors import DataError
 from ser_toolkit.recipe import Recipe, load_recipe
+from ser_toolkit.releases.licences import objection
+from ser_toolkit.releases.manifest import Manifest, read_manifest
+from ser_toolkit.releases.splits import SPLITS
 from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
 from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
@@ -18,8 +21,6 @@ from ser_toolkit.workspace import Workspace
 from .annotating import release_labels
 from .lineage import load_build
 from .withdrawing import withdrawn_ids
-
-NO_LABELS = "no people's labels yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,9 @@ class ExportResult:
             "rows": self.made.rows,
             "left_out": len(self.made.left_out),
             "is_new": self.made.is_new,
-            "labels": self.labels,
+            "hints": list(hints_of(read_manifest(self.made.path))),
             "licence_conflicts": list(self.made.licence_conflicts),
+            "labels": self.labels,
         }
 
     def render(self) -> str:
@@ -49,10 +51,11 @@ class ExportResult:
             lines.append(f"  {config:<10}" + "  ".join(f"{split} {count}" for split, count in splits.items()))
         if self.made.left_out:
             lines.append(f"  left out  {len(self.made.left_out)} rows, listed in the manifest with the reason")
-        lines += [f"  warning   licences: {conflict}" for conflict in self.made.licence_conflicts]
         if self.labels:
             lines.append(f"  labels    {self.labels}")
+        lines += [f"  warning   licences: {conflict}" for conflict in self.made.licence_conflicts]
         lines.append(f"  content   {self.made.content_hash}")
+        lines += [f"  hint      {hint}" for hint in hints_of(read_manifest(self.made.path))]
         return "\n".join(lines)
 
     def next_steps(self) -> str:
@@ -62,6 +65,7 @@ class ExportResult:
             f"  look at it      {path / 'README.md'}",
             f"  load it         {load}",
             f"  share it        ser push {path} OWNER/NAME",
+            *(f"{'':18}{closed}" for closed in closed_licences(read_manifest(path))),
         ]
         if self.machinery_only:
             steps.append(
@@ -87,7 +91,7 @@ def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()
     lineage["recipe"]["annotate"] = settings.model_dump(mode="json")
     recipe = Recipe.model_validate(lineage["recipe"])
     annotated = release_labels(home, settings)
-    machinery_only = recipe.llm.model == "embedded"
+    machinery_only = recipe.llm.is_builtin
     if not home.table("traces").exists():
         raise DataError(
             f"{home.root}: the table of traces is gone", "run `ser build` again: it replays without new calls"
@@ -117,3 +121,22 @@ def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()
         version,
     )
     return ExportResult(made, machinery_only, annotated.absent if annotated.has_round and not annotated.labels else "")
+
+
+def hints_of(manifest: Manifest) -> Iterator[str]:
+    """Where a split that the recipe wants has no dialogue: why, and what to do."""
+    ratios, rows = manifest["lineage"]["recipe"]["split"]["ratios"], manifest["rows"].get("dialogues", {})
+    empty = [split for split, share in zip(SPLITS, ratios, strict=True) if share and not rows.get(split)]
+    if empty:
+        yield (
+            f"no rows in {' and '.join(empty)}: a stable hash of its id puts each dialogue into a split, and none of "
+            f"these {sum(rows.values())} fell there; add dialogues, or widen the split: "
+            "--set 'split.ratios=[0.6, 0.2, 0.2]'"
+        )
+
+
+def closed_licences(manifest: Manifest) -> Iterator[str]:
+    """A line for each licence under which rows should not simply be made public."""
+    for source in manifest["sources"]:
+        if why := objection(source["licence"]):
+            yield f"privately: {source['format']} is {source['licence']}, {why}; --public is refused"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ser_toolkit.errors import UsageError
 from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Turn, Verdict
 from ser_toolkit.store import read_table
+from ser_toolkit.visible import visible
 from ser_toolkit.workspace import Workspace
 
 from .stages.rewriting.compare import DIMENSIONS
@@ -16,6 +17,8 @@ from .stages.rewriting.records import Profile, Quality
 from .withdrawing import TABLES
 
 WIDTH = 100
+CANDIDATES = 10
+"""Ids that are named where the start of one is not enough."""
 SHOWN = (
     *("imported", "scenarios", "synthesized", "verdicts", "traces", "failures"),
     *("profiles", "rewritten", "rewrite_verdicts", "rewrite_quality", "rewrite_traces"),
@@ -23,18 +26,38 @@ SHOWN = (
 
 
 def find(home: Workspace, id: str) -> list[Record]:
-    """Every record whose id is, or begins with, `id`, with its verdicts, traces and failures. Raises UsageError."""
+    """The records of one id, with the verdicts, traces and failures of a dialogue; the start of an id will do, where no
+    other begins so. Raises UsageError, which lists the candidates.
+    """
     home.must_exist()
-    found = [r for name in SHOWN for r in read_table(home.table(name), TABLES[name]) if _concerns(r, id)]
-    if not found:
-        raise UsageError(f"{id}: nothing in {home.root} has that id", "`ser build` prints where its tables are")
-    exact = [r for r in found if _own_id(r) == id or _parent_id(r) == id]
-    return exact or found
+    parents = {i: p for r in _records(home) for i, p in _names(r) if id and i.startswith(id)}
+    heads = [i for i, parent in parents.items() if parent == i or parent not in parents]
+    if not heads:
+        raise UsageError(f"{id!r}: nothing in {home.root} has that id", "`ser build` prints where its tables are")
+    if id not in parents and len(heads) > 1:
+        some = sorted(heads)[:CANDIDATES]
+        more = f" and {len(heads) - len(some)} more" if len(heads) > len(some) else ""
+        raise UsageError(f"{id}: {len(heads)} ids begin so", f"which one? {', '.join(some)}{more}")
+    wanted = id if id in parents else heads[0]
+    return [r for r in _records(home) if any(wanted in pair for pair in _names(r))]
 
 
 def render(records: Iterable[Record]) -> str:
     """The records one under the other. Control characters of the text are shown, never sent to the terminal."""
-    return "\n\n".join(_safe("\n".join(_lines(r))) for r in records)
+    return "\n\n".join("\n".join(visible(line, one_line=True) for line in _lines(r)) for r in records)
+
+
+def _records(home: Workspace) -> Iterator[Record]:
+    return (r for name in SHOWN for r in read_table(home.table(name), TABLES[name]))
+
+
+def _names(record: Record) -> Iterator[tuple[str, str]]:
+    """Each id by which a record can be asked for, and that of the record which it belongs to (itself, if none)."""
+    own = _own_id(record)
+    if own:
+        yield own, _parent_id(record)
+    if isinstance(record, Failure) and record.request_key:
+        yield record.request_key, own or record.request_key
 
 
 def _own_id(record: Record) -> str:
@@ -46,13 +69,10 @@ def _own_id(record: Record) -> str:
 def _parent_id(record: Record) -> str:
     if isinstance(record, Trace | Profile):
         return record.dialogue_id
+    if isinstance(record, Failure) and record.stage == "reason":  # known by the trace that was not made
+        return re.sub(r"-r\d+$", "", record.record_id)
     rewritten_from = record.rewritten_from if isinstance(record, Dialogue) else None
     return rewritten_from or _own_id(record)
-
-
-def _concerns(record: Record, id: str) -> bool:
-    key = record.request_key or "" if isinstance(record, Failure) else ""
-    return any(x.startswith(id) for x in (_own_id(record), _parent_id(record), key) if x)
 
 
 def _lines(record: Record) -> list[str]:
@@ -121,15 +141,6 @@ def _wrap(text: str, indent: int = 2) -> list[str]:
     pad = " " * indent
     return [
         line
-        for part in text.splitlines()
+        for part in visible(text).split("\n")
         for line in textwrap.wrap(part, WIDTH, initial_indent=pad, subsequent_indent=pad + "  ")
     ]
-
-
-def _safe(text: str) -> str:
-    """Control and direction-changing characters as visible escapes."""
-    return re.sub(
-        r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]",
-        lambda m: f"\\x{ord(m[0]):02x}",
-        text,
-    )

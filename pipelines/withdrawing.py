@@ -51,6 +51,8 @@ class Withdrawal:
         }
 
     def render(self) -> str:
+        if not self.rows and not self.replies:
+            return f"withdrawn already: {', '.join(self.ids)}; nothing of it was left in this workspace"
         text = (
             f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies "
             f"and {self.items} annotated items"

@@ -47,7 +47,9 @@ def plain_error(error: Mapping[str, Any]) -> str:
         return f"must be one of: {', '.join(allowed)}"
     if kind == "value_error":
         return str(context.get("error") or error["msg"])
-    return _WORDS[kind].format(**context) if kind in _WORDS else plain_words(error["msg"])
+    if kind not in _WORDS:
+        return plain_words(error["msg"])
+    return _WORDS[kind].format(**{k: f"{v:g}" if isinstance(v, float) else v for k, v in context.items()})
 
 
 def plain_words(message: str) -> str:

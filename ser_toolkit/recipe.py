@@ -51,7 +51,7 @@ class Endpoint(Section):
     @field_validator("base_url")
     @classmethod
     def _without_secrets(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if any("@" in url.partition("://")[2].partition("/")[0] for url in value):
+        if any("@" in url.rpartition("://")[2].partition("/")[0] for url in value):
             raise ValueError("no password in an address: put the key into the variable that api_key_env names")
         return value
 
@@ -66,7 +66,13 @@ class Llm(Endpoint):
     max_tokens: int = Field(default=1024, ge=1, description="completion limit of one call, tokens")
     context_tokens: int | None = Field(default=None, ge=256, description="prompt + completion, if it must be told")
     vision: Literal["auto", "true", "false"] = Field(default="auto", description="whether images may be sent")
+    check_model: bool = Field(default=True, description="ask the server, before a build, whether it serves the model")
     prices: Prices | None = None
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is the small bundled model, which tests the machinery and is asked for less at a time."""
+        return self.model.strip() == "embedded"
 
     @field_validator("vision", mode="before")
     @classmethod

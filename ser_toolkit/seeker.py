@@ -134,7 +134,7 @@ class Seeker:
 
 def is_small(recipe: Recipe) -> bool:
     """Whether the model is the small embedded one, which is asked for less at a time."""
-    return recipe.llm.model == "embedded"
+    return recipe.llm.is_builtin
 
 
 def line_request(

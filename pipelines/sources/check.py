@@ -146,6 +146,8 @@ class _Tally:
 
     def add_scenario(self, scenario: Scenario) -> None:
         self.scenarios += 1
+        if isinstance(flags := scenario.meta.get("flags"), list):
+            self.flags.update(map(str, flags))
         self._label("emotions", scenario.emotion)
         self._problem(scenario.problem)
 

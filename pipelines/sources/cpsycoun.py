@@ -33,7 +33,7 @@ def read(path: Path, context: ReadContext) -> Iterator[Imported]:
         situation: list[str] = []
         turns: list[Turn] = []
         names: dict[tuple[Role, str], Speaker] = {}
-        for line in raw.value.splitlines():
+        for line in raw.value.split("\n"):
             found = _LINE.match(line)
             role = words.known_role(found["word"]) if found else None
             if found and role:

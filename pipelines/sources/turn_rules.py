@@ -48,15 +48,16 @@ def role_of(word: Any, where: str, roles: Mapping[str, Role], labels: LabelMap) 
 
 
 def split_role_tags(turn: Turn, roles: Mapping[str, Role] | None = None) -> tuple[Turn, ...]:
-    """The turn cut at the role tags that its lines begin with ("Supporter: ..."); itself alone without any.
+    """The turn cut at its role tags ("Supporter: ..."); itself alone without any.
 
-    `roles` are further words. The first part keeps the whole original in `raw`; labels, feedback, cues and
-    media go to the first part of the turn's own speaker (the first part, where there is none).
+    A tag stands at the start of a line, or behind the end of a sentence where the other speaker is named. `roles` are
+    further words. The first part keeps the whole original in `raw`; labels, feedback, cues and media go to the first
+    part of the turn's own speaker (the first part, where there is none).
     """
     if ":" not in turn.text and "：" not in turn.text:
         return (turn,)
     words: dict[str, Role] = {**ROLE_WORDS, **{fold(word): role for word, role in (roles or {}).items()}}
-    tags = list(_tag_pattern(tuple(words)).finditer(turn.text))
+    tags = _tags(turn, words)
     if not tags:
         return (turn,)
     speakers: list[Role] = [turn.speaker, *(words[fold(tag["word"])] for tag in tags)]
@@ -115,8 +116,26 @@ def _joined(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)
 
 
+def _tags(turn: Turn, words: Mapping[str, Role]) -> list[re.Match[str]]:
+    """The tags in order. Inside a line somebody may well write "Model: ..." of a thing: there a tag is one only where
+    it is written as a name, behind the end of a sentence, and some such tag names whoever is not speaking.
+    """
+    at_line, inside = _tag_patterns(tuple(words))
+    tags = list(at_line.finditer(turn.text))
+    glued = [tag for tag in inside.finditer(turn.text) if _is_name(tag["word"])]
+    if any(words[fold(tag["word"])] != turn.speaker for tag in glued):
+        tags += glued
+    return sorted(tags, key=lambda tag: tag.start())
+
+
+def _is_name(word: str) -> bool:
+    return not word[0].islower() or fold(word) in ("seeker", "supporter", "assistant")
+
+
 @lru_cache
-def _tag_pattern(words: tuple[str, ...]) -> re.Pattern[str]:
-    """A role word and a colon at the start of a line, perhaps in bold or brackets."""
+def _tag_patterns(words: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A role word and a colon, perhaps in bold or brackets: at the start of a line, and behind the end of a sentence."""
     spelled = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in sorted(words, key=len, reverse=True))
-    return re.compile(rf"(?im)^[ \t]*[*\[【]{{0,2}}(?P<word>{spelled})[*\]】]{{0,2}}[ \t]*[:：][*]{{0,2}}[ \t]*")
+    tag = rf"[*\[【]{{0,2}}(?P<word>{spelled})[*\]】]{{0,2}}[ \t]*[:：][*]{{0,2}}[ \t]*"
+    ends = r"(?<=[.!?…。！？~～”’\"')）])"
+    return re.compile(rf"(?im)^[ \t]*{tag}"), re.compile(rf"(?i){ends}[ \t]*{tag}(?!//)(?=\S)")

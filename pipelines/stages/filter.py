@@ -34,7 +34,7 @@ SCHEMA: dict[str, Any] = {
 
 def filter_is_enforced(recipe: Recipe) -> bool:
     """Whether a "no" drops the dialogue: as the recipe says, else yes, but not for the small embedded model."""
-    return recipe.llm.model != "embedded" if recipe.filter.enforce is None else recipe.filter.enforce
+    return not recipe.llm.is_builtin if recipe.filter.enforce is None else recipe.filter.enforce
 
 
 async def judge_dialogue(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Verdict]:

@@ -44,7 +44,7 @@ async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: P
     Rounds are asked all at once, but one after the other where each part is a call of its own: a small local model
     then reads each turn of the dialogue once, since every call begins as the one before it did.
     """
-    is_each = recipe.reason.parts == "each" or (recipe.reason.parts == "auto" and recipe.llm.model == "embedded")
+    is_each = recipe.reason.parts == "each" or (recipe.reason.parts == "auto" and recipe.llm.is_builtin)
     write = _write_each if is_each else _write_whole
 
     async def one(round_: Round) -> Trace | Failure:

