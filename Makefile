@@ -39,6 +39,7 @@ lint: $(VENV)/.dev
 ## bench: the figures of docs/benchmarks.md, made anew
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.build_speed
+	$(BIN)/python -m benchmarks.measures_speed
 
 clean:
 	rm -rf $(VENV) workspaces

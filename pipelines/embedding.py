@@ -7,6 +7,7 @@ names.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class ServerEmbedder:
     def __init__(self, model: str, settings: Endpoint) -> None:
         self.name = model
         self._url = settings.base_url[0] if settings.base_url else None
+        self._limits: dict[str, Any] = {"timeout": settings.timeout_s, "max_retries": settings.max_retries}
         self._key = os.environ.get(settings.api_key_env, "").strip()
         if self._url is None and not self._key:
             raise UsageError(
@@ -48,7 +50,7 @@ class ServerEmbedder:
 
         vectors: list[list[float]] = []
         try:
-            with openai.OpenAI(base_url=self._url, api_key=self._key or "none") as client:
+            with openai.OpenAI(base_url=self._url, api_key=self._key or "none", **self._limits) as client:
                 for at in range(0, len(texts), BATCH):
                     batch = texts[at : at + BATCH]
                     answer = client.embeddings.create(model=self.name, input=batch, encoding_format="float")
@@ -76,7 +78,7 @@ class LocalEmbedder:
             self._model: Any = SentenceTransformer(model)
         except (OSError, ValueError) as exc:
             raise UsageError(f"--embed local:{model}: cannot be loaded: {exc}", "name a folder or a model") from exc
-        self.name = model
+        self.name = Path(model).name  # a report tells no machine's path
 
     def embed(self, texts: list[str]) -> np.ndarray:
         return np.asarray(self._model.encode(texts, show_progress_bar=False), dtype=np.float32)

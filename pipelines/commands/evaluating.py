@@ -74,9 +74,9 @@ def report(
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the measures of a release, or of two side by side, as one HTML page with plots.
+    """Write the measures of a release as an HTML page with plots.
 
-    The page is one file: no script, nothing from outside, light and dark.
+    Of one release, or of two side by side. The page is one file: no script, nothing from outside, light and dark.
     """
     from ..reporting import report as run_report
 
