@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,7 +12,7 @@ from ser_toolkit.errors import DataError
 from ser_toolkit.recipe import Recipe, load_recipe
 from ser_toolkit.releases.licences import objection
 from ser_toolkit.releases.manifest import Manifest, read_manifest
-from ser_toolkit.releases.splits import SPLITS
+from ser_toolkit.releases.splits import SPLITS, Ratios
 from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
 from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
@@ -29,6 +29,7 @@ class ExportResult:
 
     made: ReleaseResult
     machinery_only: bool
+    ratios: Ratios
     labels: str = ""
     """Why a round of annotation gives this release no label; "" where it does, or where there is no round."""
 
@@ -40,7 +41,7 @@ class ExportResult:
             "rows": self.made.rows,
             "left_out": len(self.made.left_out),
             "is_new": self.made.is_new,
-            "hints": list(hints_of(read_manifest(self.made.path))),
+            "hints": list(hints_of(self.made.rows, self.ratios)),
             "licence_conflicts": list(self.made.licence_conflicts),
             "labels": self.labels,
         }
@@ -55,7 +56,7 @@ class ExportResult:
             lines.append(f"  labels    {self.labels}")
         lines += [f"  warning   licences: {conflict}" for conflict in self.made.licence_conflicts]
         lines.append(f"  content   {self.made.content_hash}")
-        lines += [f"  hint      {hint}" for hint in hints_of(read_manifest(self.made.path))]
+        lines += [f"  hint      {hint}" for hint in hints_of(self.made.rows, self.ratios)]
         return "\n".join(lines)
 
     def next_steps(self) -> str:
@@ -120,17 +121,18 @@ def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()
         ),
         version,
     )
-    return ExportResult(made, machinery_only, annotated.absent if annotated.has_round and not annotated.labels else "")
+    no_label = annotated.absent if annotated.has_round and not annotated.labels else ""
+    return ExportResult(made, machinery_only, recipe.split.ratios, no_label)
 
 
-def hints_of(manifest: Manifest) -> Iterator[str]:
+def hints_of(rows: Mapping[str, Mapping[str, int]], ratios: Ratios) -> Iterator[str]:
     """Where a split that the recipe wants has no dialogue: why, and what to do."""
-    ratios, rows = manifest["lineage"]["recipe"]["split"]["ratios"], manifest["rows"].get("dialogues", {})
-    empty = [split for split, share in zip(SPLITS, ratios, strict=True) if share and not rows.get(split)]
+    dialogues = rows.get("dialogues", {})
+    empty = [split for split, share in zip(SPLITS, ratios, strict=True) if share and not dialogues.get(split)]
     if empty:
         yield (
             f"no rows in {' and '.join(empty)}: a stable hash of its id puts each dialogue into a split, and none of "
-            f"these {sum(rows.values())} fell there; add dialogues, or widen the split: "
+            f"these {sum(dialogues.values())} fell there; add dialogues, or widen the split: "
             "--set 'split.ratios=[0.6, 0.2, 0.2]'"
         )
 

@@ -33,7 +33,9 @@ def find(home: Workspace, id: str) -> list[Record]:
     parents = {i: p for r in _records(home) for i, p in _names(r) if id and i.startswith(id)}
     heads = [i for i, parent in parents.items() if parent == i or parent not in parents]
     if not heads:
-        raise UsageError(f"{id!r}: nothing in {home.root} has that id", "`ser build` prints where its tables are")
+        raise UsageError(
+            f"{id or '(no id)'}: nothing in {home.root} has that id", "`ser build` prints where its tables are"
+        )
     if id not in parents and len(heads) > 1:
         some = sorted(heads)[:CANDIDATES]
         more = f" and {len(heads) - len(some)} more" if len(heads) > len(some) else ""

@@ -26,7 +26,7 @@ def export(
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make a release from a workspace's tables and the labels of its annotators.
+    """Make a release from tables and labels.
 
     No model is called. Of --set, the keys under annotate count (annotate.sources=[llm]). Without --version the next
     patch number, or the existing release where nothing changed.

@@ -118,12 +118,12 @@ def _joined(texts: Iterable[str]) -> str:
 
 def _tags(turn: Turn, words: Mapping[str, Role]) -> list[re.Match[str]]:
     """The tags in order. Inside a line somebody may well write "Model: ..." of a thing: there a tag is one only where
-    it is written as a name, behind the end of a sentence, and some such tag names whoever is not speaking.
+    it is written as a name, behind the end of a sentence, and some tag names whoever is not speaking, or begins a line.
     """
     at_line, inside = _tag_patterns(tuple(words))
     tags = list(at_line.finditer(turn.text))
     glued = [tag for tag in inside.finditer(turn.text) if _is_name(tag["word"])]
-    if any(words[fold(tag["word"])] != turn.speaker for tag in glued):
+    if tags or any(words[fold(tag["word"])] != turn.speaker for tag in glued):
         tags += glued
     return sorted(tags, key=lambda tag: tag.start())
 
@@ -134,8 +134,8 @@ def _is_name(word: str) -> bool:
 
 @lru_cache
 def _tag_patterns(words: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A role word and a colon, perhaps in bold or brackets: at the start of a line, and behind the end of a sentence."""
+    """A role word and a colon, perhaps in bold or brackets: at the start of a line; behind the end of a sentence."""
     spelled = "|".join(re.escape(word).replace(r"\ ", r"[\s_-]+") for word in sorted(words, key=len, reverse=True))
     tag = rf"[*\[【]{{0,2}}(?P<word>{spelled})[*\]】]{{0,2}}[ \t]*[:：][*]{{0,2}}[ \t]*"
-    ends = r"(?<=[.!?…。！？~～”’\"')）])"
+    ends = r"(?:(?<=[.!?…。！？~～])|(?<=[.!?…。！？~～][”’\"')）]))"
     return re.compile(rf"(?im)^[ \t]*{tag}"), re.compile(rf"(?i){ends}[ \t]*{tag}(?!//)(?=\S)")
