@@ -3,7 +3,6 @@
 * **Host**: an address in numbers, localhost, or a name that the owner gave. A page of another site that had its own
   name pointed here (DNS rebinding) comes with that name, and is refused.
 * **Origin**, on all that changes something: this server's own, as the browser tells it (Origin, Sec-Fetch-Site).
-* **Size**: a body has a limit.
 
 No script runs but ours, nothing is loaded from elsewhere, no other page may frame or read this one.
 """
@@ -12,20 +11,17 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from dataclasses import replace
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.middleware.body_limit import RequestBodyLimitMiddleware
-from starlette.responses import PlainTextResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from .http import Handler, Receive, Reply, Request, Scope, Send, answer
 
-MAX_BODY = 512 * 1024
-"""Bytes: four texts of the longest kind, each character escaped."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 HEADERS = {
+    "Cache-Control": "no-store",
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -37,41 +33,32 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around the whole app. `hosts` are the names, beside numbers and localhost, that lead here."""
+    """The ASGI application around a handler. `hosts` are the names, beside numbers and localhost, that lead here."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
-        self._app = RequestBodyLimitMiddleware(app, MAX_BODY)
+    def __init__(self, handler: Handler, hosts: Iterable[str] = ()) -> None:
+        self._handler = handler
         self._hosts = {"localhost", *(h.lower() for h in hosts)}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        headers = Headers(scope=scope)
+        request = Request(scope, receive)
+        try:
+            reply = self._refusal(request) or await self._handler(request)
+        except ConnectionError:
+            return  # nobody listens any more
+        guarded = replace(reply, headers={**HEADERS, **reply.headers})
+        await answer(guarded, send, is_head=request.method == "HEAD")
 
-        async def send_guarded(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                out = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    out[name] = value
-                out.setdefault("Cache-Control", "no-store")
-            await send(message)
-
-        refused = self._refusal(scope["method"], headers)
-        await (refused or self._app)(scope, receive, send_guarded)
-
-    def _refusal(self, method: str, headers: Headers) -> PlainTextResponse | None:
-        host = headers.get("host", "")
+    def _refusal(self, request: Request) -> Reply | None:
+        host = request.headers.get("host", "")
         if not self._is_ours(host):
-            return PlainTextResponse("this server does not go by that name (ser annotate serve --url)\n", 421)
-        if method in ("GET", "HEAD"):
+            return _plain(421, "this server does not go by that name (ser annotate serve --url)")
+        if request.method in ("GET", "HEAD"):
             return None
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if (origin is not None and urlsplit(origin).netloc.lower() != host.lower()) or site not in (
-            None,
-            "same-origin",
-        ):
-            return PlainTextResponse("a request from another site\n", 403)
-        return None
+        origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
+        is_foreign = origin is not None and _netloc(origin) != host.lower()
+        return _plain(403, "a request from another site") if is_foreign or site not in (None, "same-origin") else None
 
     def _is_ours(self, host: str) -> bool:
         try:
@@ -79,6 +66,17 @@ class Guard:
         except ValueError:
             return False
         return name in self._hosts or _is_address(name)
+
+
+def _plain(status: int, text: str) -> Reply:
+    return Reply(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
+
+
+def _netloc(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _is_address(name: str) -> bool:

@@ -20,7 +20,6 @@ _SHA256 = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _LINE = {"type": "string", "description": "lines of JSON, one an answer that holds"}
 _PICTURE = {"schema": {"type": "string", "contentEncoding": "binary"}}
 _REASONS = {
-    400: "The request is no HTTP that this server takes.",
     403: "The request comes from another site.",
     404: "No such link, item or picture; or it is not this person's.",
     409: "It cannot be done as things stand.",
@@ -77,7 +76,7 @@ def _responses(told: Json) -> Any:
     refusals = {404, 421, 503, *told.get("refuses", ())} | ({413, 415, 422} if "takes" in told else set())
     refusals |= {403} if told.get("changes") else set()
     for status in sorted(refusals):
-        as_text = status in (403, 413, 421)  # refused before the application is reached
+        as_text = status in (403, 421)  # refused before the application is reached
         content = {"text/plain": {"schema": _TEXT}} if as_text else {"application/json": {"schema": _ref(Fault)}}
         yield str(status), {"description": _REASONS[status], "content": content}
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PORT = 8400
 LOOPBACK = "127.0.0.1"
 OWNER_AFTER_S = 2.0
-"""The owner's ledger is opened when the annotators' first pages are served, unless it is asked before."""
+"""What is to be done `then` waits for the annotators' first pages."""
 ANY = ("0.0.0.0", "::")
 
 
@@ -84,17 +84,21 @@ async def _serve(
     def opened(desk: Future[Annotating]) -> None:
         if desk.exception() is None:
             announce(_links(base, desk.result()))
-            loop.call_later(OWNER_AFTER_S, owning.start)
+            if then is not None:
+                loop.call_later(OWNER_AFTER_S, owning.start)
         else:
             server.should_exit = True
 
-    opening = annotating.start()
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    while not (server.started or serving.done()):  # noqa: ASYNC110 - uvicorn offers no event
+        await asyncio.sleep(0.005)
+    opening = annotating.start()  # its imports would hold up the server's
     opening.add_done_callback(lambda d: loop.call_soon_threadsafe(opened, d))
     try:
-        await server.serve(sockets=[listening])
+        await serving
     finally:
-        owning.close()
-        annotating.close()
+        await asyncio.to_thread(owning.close)
+        await asyncio.to_thread(annotating.close)
     if (fault := opening.exception()) is not None:
         raise fault
 

@@ -355,7 +355,11 @@ async function begin() {
     busy(submit);
   });
   byId("comment").addEventListener("input", changed);
-  byId("comment-box").firstElementChild.addEventListener("click", () => setTimeout(() => byId("comment").focus()));
+  byId("comment-box").firstElementChild.addEventListener("click", (event) => {
+    event.preventDefault(); // opened here and now: the next key is already text
+    byId("comment-box").open = true;
+    byId("comment").focus();
+  });
   byId("undo").onclick = () => busy(undo);
   byId("help").onclick = () => busy(guidelines);
   byId("pause").onclick = rest;

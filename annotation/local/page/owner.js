@@ -22,7 +22,7 @@ const undefinedMark = (reason = "") => el("span", { class: "undefined", title: r
 function draw() {
   const o = overview;
   document.title = `${o.done}/${o.items} · ${t("round")}`;
-  byId("meter").replaceChildren(...["done", "disputed", "open"].map((state) => meterPart(state, o[state])));
+  byId("meter").replaceChildren(...["done", "disputed", "open"].filter((state) => o[state] > 0).map((state) => meterPart(state, o[state])));
   byId("meter").setAttribute("aria-label", `${o.done} / ${o.items} ${t("done")}`);
   const tiles = [["items"], ["done"], ["in_progress"], ["disputed"], ["waiting", o.waiting > 0], ["answers"], ["median_seconds"], ["surplus"]];
   byId("tiles").replaceChildren(

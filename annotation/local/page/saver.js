@@ -2,6 +2,7 @@
 
 import { Away, request } from "./api.js";
 
+const AT_ONCE = 10; // what one event changes travels together
 const PAUSE = 100;
 const RETRY = 2000;
 
@@ -22,7 +23,7 @@ export class Saver {
     if (this.isStopped) return;
     this.isDirty = true;
     this.tell("saving");
-    if (this.timer === null && this.running === null) this.later(PAUSE);
+    if (this.timer === null && this.running === null) this.later(AT_ONCE);
   }
 
   later(pause) {
