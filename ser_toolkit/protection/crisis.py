@@ -11,14 +11,15 @@ past is lowered to "concern". Rules err towards finding: the precision is stated
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 
 from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
 
-from .crisis_concepts import find_combinations
-from .tables import compile_lines, table
+from .crisis_concepts import SIZES, find_combinations
+from .prefilter import Prefilter, grams_of
+from .tables import alternatives, compile_lines, filled, table
 
 LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
 """From the least to the gravest: a worry, a wish or a plan or violence, now."""
@@ -52,9 +53,11 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """One language's rules."""
+    """One language's rules. `lines`: their patterns one by one, by what `prefilter` calls them."""
 
     rules: tuple[_Rule, ...]
+    lines: tuple[re.Pattern[str], ...]
+    prefilter: Prefilter[int]
     idioms: re.Pattern[str]
     fiction: re.Pattern[str]
     first_person: re.Pattern[str]
@@ -65,6 +68,10 @@ class _Rules:
     asked: re.Pattern[str]
     history: re.Pattern[str]
     resolved: re.Pattern[str]
+
+    def may_find(self, plain: str, grams: Set[str]) -> bool:
+        """Whether any rule matches."""
+        return any(self.lines[n].search(plain) for n in self.prefilter.possible(grams))
 
 
 def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
@@ -84,8 +91,9 @@ def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
 def _find(text: str, lang: Lang) -> list[CrisisSpan]:
     rules = _rules(lang)
     plain = _plain(text)
-    met_together = [*find_combinations(plain, lang)]
-    if not met_together and not any(rule.pattern.search(plain) for rule in rules.rules):
+    grams = grams_of(plain, SIZES[lang])
+    met_together = [*find_combinations(plain, lang, grams)]
+    if not met_together and not rules.may_find(plain, grams):
         return []
     found: list[CrisisSpan] = []
     together: list[CrisisSpan] = []
@@ -184,10 +192,13 @@ def _rules(lang: Lang) -> _Rules:
         _Rule(r["name"], r["category"], r["level"], compile_lines(r["patterns"], parts), r.get("wide", False))
         for r in tree["rule"]
     )
+    lines = [a for r in tree["rule"] for a in alternatives(r["patterns"])]
     edge = r"\b" if lang == "en" else ""
     fiction = "|".join(tree["fiction"]["words"].split())
     return _Rules(
         rules=rules,
+        lines=tuple(compile_lines(a, parts) for a in lines),
+        prefilter=Prefilter(((n, filled(a, parts)) for n, a in enumerate(lines)), SIZES[lang]),
         idioms=compile_lines(tree["idioms"]["patterns"], parts),
         fiction=re.compile(f"{edge}(?:{fiction}){edge}"),
         first_person=re.compile(tree["fiction"]["first_person"]),

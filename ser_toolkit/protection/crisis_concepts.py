@@ -7,16 +7,20 @@ combinations serves both languages. May import: this package.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 
 from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
 
-from .tables import table
+from .prefilter import Prefilter, grams_of
+from .tables import alternatives, table
 
 _SENTENCE = re.compile(r"[^.!?;。！？；\n]+")
 _STAR = re.compile(r"(?<=[a-z])\*")
+SIZES: dict[Lang, tuple[int, ...]] = {"en": (6, 4, 3), "zh": (2, 1)}
+"""Letters that stand for a word, to `Prefilter`."""
 _Place = Callable[[str], tuple[int, int] | None]
 _LONGEST = 400  # characters of a sentence that are read
 _SHORT = 160  # of two that are read as one
@@ -38,31 +42,41 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class _Combination:
+    order: int
     name: str
     category: RiskCategory
     level: RiskLevel
     all: tuple[tuple[str, ...], ...]
     none: tuple[str, ...]
 
+    def is_possible(self, spoken_of: set[str]) -> bool:
+        return all(not spoken_of.isdisjoint(either) for either in self.all)
 
-def find_combinations(text: str, lang: Lang) -> Iterator[Met]:
-    """Every combination in a text of small letters, sentence by sentence; finds may overlap."""
-    concepts, any_first = _concepts(lang), _any_first(lang)
+
+def find_combinations(text: str, lang: Lang, grams: Set[str] | None = None) -> Iterator[Met]:
+    """Every combination in a text of small letters, sentence by sentence; finds may overlap.
+
+    `grams`: `grams_of(text, SIZES[lang])`, where the caller has them.
+    """
+    concepts = _concepts(lang)
+    spoken_of = _prefilter(lang).possible(grams_of(text, SIZES[lang]) if grams is None else grams)
+    maybe = [c for first in spoken_of for c in _by_first().get(first, ()) if c.is_possible(spoken_of)]
+    if not maybe:
+        return
+    maybe.sort(key=attrgetter("order"))
     for first, end in _windows(text):
         part = text[first:end]
-        if not any_first.search(part):
-            continue
         where: dict[str, tuple[int, int] | None] = {}
 
         def place(
             name: str, part: str = part, where: dict[str, tuple[int, int] | None] = where
         ) -> tuple[int, int] | None:
             if name not in where:
-                m = concepts[name].search(part)
+                m = concepts[name].search(part) if name in spoken_of else None
                 where[name] = m.span() if m else None
             return where[name]
 
-        for combination in _combinations():
+        for combination in maybe:
             told = _told(combination, place)
             if told and not any(place(n) for n in combination.none):
                 start, end = min(a for a, _ in told.values()), max(b for _, b in told.values())
@@ -105,21 +119,29 @@ def _combinations() -> tuple[_Combination, ...]:
                 yes, _, no = line.removeprefix("high: ").partition(" ! ")
                 all_ = tuple(tuple(part.split("|")) for part in yes.strip().split(" + "))
                 level: RiskLevel = "high" if high else "concern"
-                found.append(_Combination(yes.strip(), category, level, all_, tuple(no.split())))
+                found.append(_Combination(len(found), yes.strip(), category, level, all_, tuple(no.split())))
     return tuple(found)
+
+
+@cache
+def _by_first() -> dict[str, list[_Combination]]:
+    """The combinations by each of the concepts that their first place takes."""
+    found: dict[str, list[_Combination]] = {}
+    for combination in _combinations():
+        found.setdefault(combination.all[0][0], []).append(combination)
+    return found
 
 
 @cache
 def _concepts(lang: Lang) -> dict[str, re.Pattern[str]]:
     edge = r"(?<![\w'])(?:{})(?![\w])" if lang == "en" else "(?:{})"
-    return {
-        n: re.compile(edge.format(_STAR.sub(r"\\w*", words))) for n, words in table("crisis_concepts")[lang].items()
-    }
+    return {name: re.compile(edge.format(words)) for name, words in _words(lang).items()}
 
 
 @cache
-def _any_first(lang: Lang) -> re.Pattern[str]:
-    """The first concepts of all combinations: where none stands, no combination does."""
-    tree = table("crisis_concepts")[lang]
-    words = "|".join(_STAR.sub(r"\\w*", tree[n]) for c in _combinations() for n in c.all[0])
-    return re.compile(rf"\b(?:{words})" if lang == "en" else words)
+def _prefilter(lang: Lang) -> Prefilter[str]:
+    return Prefilter(((name, a) for name, words in _words(lang).items() for a in alternatives(words)), SIZES[lang])
+
+
+def _words(lang: Lang) -> dict[str, str]:
+    return {name: _STAR.sub(r"\\w*", words) for name, words in table("crisis_concepts")[lang].items()}

@@ -13,14 +13,14 @@ from .helplines import public_numbers
 from .spans import Kind, Span
 from .tables import pattern, words
 
-_NEAR_A_HANDLE = (
+_NEAR_A_HANDLE = re.compile("|".join(map(re.escape, (
     "insta", " ig ", " ig:", "twitter", "snap", "discord", "tiktok", "tik tok", "telegram", " kik",
     "skype", "facebook", " fb", "messenger", "whatsapp", "whats app", "wechat", "weixin", " line ",
     "reddit", "u/", "tumblr", "youtube", "linkedin", " psn", "xbox", "steam", "gamer", "roblox", "signal",
     "viber", "kakao", "venmo", "cash app", "cashapp", "username", "user name", "screen name", "handle",
     "login", "user id", "微信", "威信", "薇信", "微 信", "qq", "企鹅", "扣扣", "vx", "wx", "v信", "加v", "+v", "+ v",
     "抖音", "快手", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
-)  # fmt: skip
+))))  # fmt: skip
 _NO_HANDLE = words("no_handles")
 _REGIONS = {"en": ("US", "GB"), "zh": ("CN",)}
 _REGIONS_NEAR = {"en": ("AU", "IN", "IE", "NZ", "ZA", "SG", "DE", "FR", "NG"), "zh": ("HK", "TW", "US", "SG")}
@@ -44,7 +44,7 @@ def find_identifiers(text: str, lang: str) -> Iterator[Span]:
         for m in pattern("identifiers", "url").finditer(text):
             if pattern("identifiers", "url_of_a_person").search(m[0]):
                 yield Span(m.start(), m.start() + len(m[0].rstrip(".,;:!?")), "url", "url_of_a_person")
-    if has_at or "#" in lower or any(w in lower for w in _NEAR_A_HANDLE):
+    if has_at or "#" in lower or _NEAR_A_HANDLE.search(lower):
         yield from _handles(text)
     digits = len(_DIGIT.findall(text)) if _DIGIT.search(text) else 0
     if digits >= 3:

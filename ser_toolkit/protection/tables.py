@@ -54,17 +54,27 @@ def compile_lines(lines: str, parts: Mapping[str, str], flags: re.RegexFlag = re
 
     Alternatives that begin a word stand under one `\\b`, which spares trying each of them inside words.
     """
-    split = [a for line in lines.splitlines() if line.strip() for a in _alternatives(line)]
+    split = alternatives(lines)
     inside = [a for a in split if not a.startswith(r"\b")]
     at_words = "|".join(a.removeprefix(r"\b") for a in split if a.startswith(r"\b"))
     joined = "|".join([*([rf"\b(?=[\w'])(?:{at_words})"] if at_words else []), *inside])
-    while (filled := _PART.sub(lambda m: parts[m[1]], joined)) != joined:
-        joined = filled
-    return re.compile(joined, flags)
+    return re.compile(filled(joined, parts), flags)
 
 
-def _alternatives(line: str) -> Iterator[str]:
-    """The parts of a pattern that stand between bars outside all brackets."""
+def filled(pattern: str, parts: Mapping[str, str]) -> str:
+    """The pattern with each `<word>` replaced by the part of that name."""
+    while (more := _PART.sub(lambda m: parts[m[1]], pattern)) != pattern:
+        pattern = more
+    return pattern
+
+
+def alternatives(lines: str) -> list[str]:
+    """The patterns of all lines, taken apart at the bars outside all brackets."""
+    return [a for line in lines.splitlines() if line.strip() for a in _split(line)]
+
+
+def _split(line: str) -> Iterator[str]:
+    """The parts of one line."""
     depth, start, skip, in_set = 0, 0, False, False
     for i, char in enumerate(line):
         if skip or char == "\\":
