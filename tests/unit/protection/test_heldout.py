@@ -34,7 +34,7 @@ def crisis(batch: str, lang: Lang) -> tuple[float, float]:
         ("tuning_crisis", "en", 0.90, 0.95),
         ("tuning_crisis", "zh", 0.90, 0.95),
         ("heldout2_crisis", "en", 0.20, 0.60),
-        ("heldout2_crisis", "zh", 0.20, 0.60),
+        ("heldout2_crisis", "zh", 0.18, 0.60),
         ("heldout3_crisis", "en", 0.95, 0.95),
         ("heldout3_crisis", "zh", 0.90, 0.95),
     ],
