@@ -40,6 +40,8 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.build_speed
 	$(BIN)/python -m benchmarks.measures_speed
+	$(BIN)/python -m benchmarks.annotation_load
+	$(BIN)/python -m benchmarks.annotation_load --starts 12
 
 clean:
 	rm -rf $(VENV) workspaces

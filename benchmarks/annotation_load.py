@@ -3,18 +3,21 @@
 Each takes an item, thinks 1 to 3 seconds, saves a draft and submits, over one keep-alive connection, against the real
 `ser annotate serve` in a process of its own. Told: p50, p95 and p99 of next, draft and submit, and whether all is as it
 must be: no item with more votes than were asked for, no answer lost that was acknowledged. `--think 0 0`: no thinking.
-`--kill` ends the server with SIGKILL halfway and starts it again under the same load.
+`--kill` ends the server with SIGKILL halfway and starts it again under the same load. `--starts 10` tells instead how
+long after the process' start the first page, and the first item, are there.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
 import json
 import os
 import random
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -27,6 +30,7 @@ from typing import Any
 import aiohttp
 
 from annotation.ledger import Ledger, ledger_path
+from annotation.local.access import Access
 from tests.annotation_samples import begin, items
 
 
@@ -135,6 +139,31 @@ def tell_memory(pid: int) -> None:
     print(next((line for line in lines if line.startswith("VmHWM")), ""), file=sys.stderr)
 
 
+def first_replies(workspace: Path) -> tuple[float, float]:
+    """Seconds from the start of the process to the first page, and to the first item."""
+    with Ledger(ledger_path(workspace)) as ledger:
+        token = Access(ledger.state.key).token(next(iter(ledger.state.annotators)))
+    port, began = free_port(), time.perf_counter()
+    command = [sys.executable, "-m", "pipelines", "annotate", "serve", "-w", str(workspace), "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    found = []
+    for method, path in (("GET", f"/a/{token}"), ("POST", f"/a/{token}/api/next")):
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+            try:
+                connection.request(method, path)
+                if (reply := connection.getresponse()).status != 200:
+                    raise RuntimeError(f"{path}: {reply.status}")
+                reply.read()
+                break
+            except OSError:
+                time.sleep(0.002)
+        found.append(time.perf_counter() - began)
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    return found[0], found[1]
+
+
 def check(workspace: Path, load: Load) -> dict[str, Any]:
     """What the ledger says of it; raises where an answer is lost, or an item has more votes than were asked for."""
     with Ledger(ledger_path(workspace)) as ledger:
@@ -168,11 +197,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--think", type=float, nargs=2, default=(1.0, 3.0))
     parser.add_argument("--kill", action="store_true")
+    parser.add_argument("--starts", type=int, default=0)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder)
         names = [f"p{n:02}" for n in range(options.people)]
         begin(workspace, items(options.items), names).close()
+        if options.starts:
+            pages, found = zip(*(first_replies(workspace) for _ in range(options.starts)), strict=True)
+            print(f"  first page: least {min(pages):.2f} s, median {statistics.median(pages):.2f} s")
+            print(f"  first item: least {min(found):.2f} s, median {statistics.median(found):.2f} s")
+            return
         load = asyncio.run(run(workspace, options.seconds, options.think, options.kill))
         print(f"{options.people} people, {options.items} items, thinking {options.think} s, {os.cpu_count()} cores")
         for name, times in load.times.items():

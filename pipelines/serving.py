@@ -41,7 +41,7 @@ def serve_round(
         host=host,
         port=port,
         url=url,
-        then=lambda ledger: _take_in_new(home, ledger, list(sets)),
+        then=_taking_in(home, list(sets)),
     )
 
 
@@ -80,12 +80,17 @@ def _check(ledger: Ledger, overlap: int | None) -> None:
         )
 
 
-def _take_in_new(home: Workspace, ledger: Ledger, sets: list[str]) -> None:
-    """What a later build added joins the round; the page is up already."""
-    if (home.root / "tables" / "build.json").exists():
+def _taking_in(home: Workspace, sets: list[str]) -> Callable[[Ledger], None] | None:
+    """What lets a later build's items join the round, once the page is up; `None` where there is no build."""
+    if not (home.root / "tables" / "build.json").exists():
+        return None
+
+    def take_in(ledger: Ledger) -> None:
         from ser_toolkit.recipe import load_recipe
 
         from .annotating import open_round
 
         open_round(home, load_recipe(home.root, sets)).close()
         ledger.refresh()
+
+    return take_in

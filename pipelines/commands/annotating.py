@@ -10,7 +10,9 @@ import typer
 
 from .common import HERE, AsJson, Sets, WorkspaceDir, give, print_json, print_text
 
-annotate = typer.Typer(help="People, and LLM judges, label steps and replies.", no_args_is_help=True)
+annotate = typer.Typer(
+    help="People, and LLM judges, label steps and replies.", no_args_is_help=True, epilog="Each takes --json."
+)
 
 Annotators = Annotated[
     str, typer.Option("--annotators", metavar="A,B,C", help="Names of the people, separated by commas.")
