@@ -2,6 +2,9 @@
 
 A model writes all four parts in one reply ("whole"), or, where it is small, a part a call ("each"): then the labels
 are chosen under a JSON schema and put into words by code, so that the structure never depends on the model.
+
+A model that takes pictures sees those of the seeker's last utterance; one that does not is told the cues instead, and
+the trace says which it was (`saw`).
 """
 
 from __future__ import annotations
@@ -10,19 +13,21 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
 from ser_toolkit.history import estimate_tokens, fit_turns, render_history
-from ser_toolkit.llm.chat import ChatModel, Reply, Request, usable
+from ser_toolkit.llm.chat import ChatModel, Image, Message, Reply, Request, usable
 from ser_toolkit.llm.structured import ASK_AGAIN, ask_json, object_schema
+from ser_toolkit.media.store import MediaStore
+from ser_toolkit.media.words import pictures_of, shown, told
 from ser_toolkit.prompting import Prompt, Prompts
 from ser_toolkit.reasoning import TITLES, parse_trace, render_trace
 from ser_toolkit.reasoning_labels import Labels, read_labels
 from ser_toolkit.reasoning_parse import headings
 from ser_toolkit.recipe import Recipe
-from ser_toolkit.schema import Dialogue, Failure, Lang, Step, Trace, Turn
+from ser_toolkit.schema import Dialogue, Failure, Lang, Step, Trace
 from ser_toolkit.seeds import derive_seed
 from ser_toolkit.taxonomy import EMOTIONS, INTENSITIES, SENTIMENTS, STAGE_OF, STAGES, STRATEGIES, ZH
 
@@ -36,10 +41,18 @@ LONGEST = "Anticipation, Depression"
 """Stands for the emotions that a part's prompt names, when its length is estimated."""
 PROMPT_MARGIN = 64
 """Tokens left for a chat template's own markup."""
+MOST_PICTURES = 4
+"""Of one request: the last ones of the seeker's utterance."""
+PICTURE_TOKENS = 1300
+"""What a picture of 1,024 pixels takes in today's vision models, from above."""
 
 
-async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Trace | Failure]:
+async def reason(
+    dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts, store: MediaStore | None = None
+) -> list[Trace | Failure]:
     """The traces of a dialogue's drawn rounds, in order; a round whose replies cannot be used is a Failure.
+
+    `store` holds the pictures; without it none are shown.
 
     Rounds are asked all at once, but one after the other where each part is a call of its own: a small local model
     then reads each turn of the dialogue once, since every call begins as the one before it did.
@@ -48,7 +61,7 @@ async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: P
     write = _write_each if is_each else _write_whole
 
     async def one(round_: Round) -> Trace | Failure:
-        task = _Task(dialogue, round_, chat, recipe, prompts)
+        task = _Task(dialogue, round_, chat, recipe, prompts, store)
         try:
             return await write(task)
         except RecordError as exc:
@@ -60,6 +73,38 @@ async def reason(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: P
     return list(await asyncio.gather(*(one(r) for r in rounds)))
 
 
+@dataclass(slots=True)
+class _View:
+    """What a model gets to see of a dialogue: `told` stands for `shown` where no pictures can be sent."""
+
+    start: int
+    shown: str
+    told: str
+    images: tuple[Image, ...] = ()
+    has_cues: bool = False
+    dropped: bool = False
+
+    @property
+    def saw(self) -> Literal["image", "cues", "text"]:
+        if self.images and not self.dropped:
+            return "image"
+        return "cues" if self.has_cues else "text"
+
+    def note(self, reply: Reply) -> Reply:
+        """Whether the server took the pictures."""
+        self.dropped = self.dropped or reply.images_dropped
+        return reply
+
+    def add_images(self, prompt: Prompt, **values: str) -> tuple[Message, ...]:
+        """The prompt's messages, with the pictures beside the last of the user's."""
+        messages = list(prompt.render(history=self.shown, **values))
+        if self.images:
+            last = max(i for i, m in enumerate(messages) if m.role == "user")
+            instead = prompt.render(history=self.told, **values)[last].text
+            messages[last] = Message("user", messages[last].text, self.images, instead)
+        return tuple(messages)
+
+
 @dataclass(frozen=True, slots=True)
 class _Task:
     """One round to be reasoned about."""
@@ -69,6 +114,7 @@ class _Task:
     chat: ChatModel
     recipe: Recipe
     prompts: Prompts
+    store: MediaStore | None = None
 
     @property
     def trace_id(self) -> str:
@@ -81,19 +127,36 @@ class _Task:
     def prompt(self, task: str) -> Prompt:
         return self.prompts.get(task, self.lang)
 
-    def history(self, reply_tokens: int, *prompts: Prompt, **values: str) -> tuple[Sequence[Turn], int]:
-        """The turns that fit the model's context beside the longest of the prompts, and where they start."""
-        turns = self.dialogue.turns[: self.round.target]
-        if self.chat.context_tokens is None:
-            return turns, 0
-        frame = max(sum(estimate_tokens(m.text) for m in p.render(history="", **values)) for p in prompts)
-        start = fit_turns(turns, self.chat.context_tokens - reply_tokens - frame - PROMPT_MARGIN, self.lang)
-        return turns[start:], start
+    def view(self, reply_tokens: int, *prompts: Prompt, **values: str) -> _View:
+        """As much of the history as fits the model's context beside the longest of the prompts, and the pictures."""
+        turns = [told(t) for t in self.dialogue.turns[: self.round.target]]
+        images = self._images()
+        start = 0
+        if self.chat.context_tokens is not None:
+            frame = max(sum(estimate_tokens(m.text) for m in p.render(history="", **values)) for p in prompts)
+            taken = reply_tokens + frame + len(images) * PICTURE_TOKENS + PROMPT_MARGIN
+            start = fit_turns(turns, self.chat.context_tokens - taken, self.lang)
+        in_words = render_history(turns[start:], self.lang)
+        has_cues = any(t.cues for t in turns[start:] if t.speaker == "seeker")
+        if not images:
+            return _View(start, in_words, in_words, has_cues=has_cues)
+        for i in range(max(start, self.round.start), self.round.target):
+            if pictures_of(turns[i]):
+                turns[i] = shown(turns[i], self.lang)
+        return _View(start, render_history(turns[start:], self.lang), in_words, images, has_cues)
 
-    def request(self, prompt: Prompt, max_tokens: int, **values: str) -> Request:
+    def _images(self) -> tuple[Image, ...]:
+        """The pictures of the seeker's last utterance, where the model may be sent some."""
+        if self.store is None or not self.chat.vision:
+            return ()
+        block = self.dialogue.turns[self.round.start : self.round.target]
+        found = [m for t in block for m in pictures_of(t)][-MOST_PICTURES:]
+        return tuple(Image(self.store.read(m), m.media_type or "") for m in found)
+
+    def request(self, prompt: Prompt, max_tokens: int, view: _View, **values: str) -> Request:
         llm = self.recipe.llm
         return Request(
-            prompt.render(**values),
+            view.add_images(prompt, **values),
             temperature=llm.temperature,
             top_p=llm.top_p,
             max_tokens=max_tokens,
@@ -108,7 +171,7 @@ class _Task:
         reply: str,
         labels: Labels,
         *,
-        start: int,
+        view: _View,
         label: str,
         titles: Sequence[str] | None = None,
         notes: tuple[str, ...] = (),
@@ -117,7 +180,6 @@ class _Task:
         render_trace(texts, reply, self.lang)
         titles = titles or TITLES[self.lang]
         one, two, three = (Step(number=n, title=titles[n - 1], text=texts[n - 1]) for n in (1, 2, 3))
-        turns = self.dialogue.turns[start : self.round.target]
         return Trace(
             id=self.trace_id,
             dialogue_id=self.dialogue.id,
@@ -125,7 +187,7 @@ class _Task:
             lang=self.lang,
             round=self.round.number,
             target=self.round.target,
-            history_start=start,
+            history_start=view.start,
             steps=(one, two, three),
             reply=reply,
             reference=self.round.reference,
@@ -134,7 +196,7 @@ class _Task:
             sentiment=labels.sentiment,
             intensity=labels.intensity,
             emotions=labels.emotions,
-            saw="cues" if any(t.cues for t in turns if t.speaker == "seeker") else "text",
+            saw=view.saw,
             model=self.chat.model,
             prompt=label,
             notes=notes,
@@ -145,17 +207,17 @@ async def _write_whole(task: _Task) -> Trace:
     prompt = task.prompt("reason_whole")
     words = {**_words(task.lang), "situation": task.dialogue.situation}
     limit = task.recipe.llm.max_tokens
-    turns, start = task.history(limit, prompt, **words)
-    request = task.request(prompt, limit, history=render_history(turns, task.lang), **words)
+    view = task.view(limit, prompt, **words)
+    request = task.request(prompt, limit, view, **words)
     try:
-        return _read_whole(task, await task.chat.complete(request), start, prompt)
+        return _read_whole(task, view.note(await task.chat.complete(request)), view, prompt)
     except RecordError as exc:
         if exc.kind not in {*ASK_AGAIN, "format", "crisis_reply"}:
             raise
-    return _read_whole(task, await task.chat.complete(request.again()), start, prompt)
+    return _read_whole(task, view.note(await task.chat.complete(request.again())), view, prompt)
 
 
-def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
+def _read_whole(task: _Task, reply: Reply, view: _View, prompt: Prompt) -> Trace:
     parsed = parse_trace(usable(reply).text)
     one, two, three = parsed.steps
     if one is None or two is None or three is None or parsed.reply is None:
@@ -167,7 +229,7 @@ def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
             (one, two, three),
             parsed.reply,
             read_labels((one, two, three), task.lang),
-            start=start,
+            view=view,
             label=prompt.label,
             titles=titles,
             notes=parsed.problems,
@@ -179,35 +241,34 @@ def _read_whole(task: _Task, reply: Reply, start: int, prompt: Prompt) -> Trace:
 
 async def _write_each(task: _Task) -> Trace:
     names = ("reason_step1", "reason_step2", "reason_step3", "reason_reply")
-    turns, start = task.history(PART_TOKENS, *map(task.prompt, names), emotions=LONGEST)
-    history = render_history(turns, task.lang)
-    problem = await _text(task, "reason_step1", history)
-    state = await _choose(task, "reason_step2", STATE, history)
+    view = task.view(PART_TOKENS, *map(task.prompt, names), emotions=LONGEST)
+    problem = await _text(task, "reason_step1", view)
+    state = await _choose(task, "reason_step2", STATE, view)
     emotions = tuple(dict.fromkeys(state["emotions"]))
     felt = _listed(emotions, task.lang)
-    choice = await _choose(task, "reason_step3", CHOICE, history, emotions=felt)
+    choice = await _choose(task, "reason_step3", CHOICE, view, emotions=felt)
     strategy = choice["strategy"]
-    reply = await _text(task, "reason_reply", history)
+    reply = await _text(task, "reason_reply", view)
     must_stand_in_a_crisis(task.dialogue, task.round.target, reply)
     labels = Labels(STAGE_OF[strategy], strategy, state["sentiment"], state["intensity"], emotions)
     return task.trace(
         _in_words(problem, labels, task.lang),
         reply,
         labels,
-        start=start,
+        view=view,
         label="+".join(task.prompt(n).label for n in names),
     )
 
 
-async def _text(task: _Task, name: str, history: str, **values: str) -> str:
+async def _text(task: _Task, name: str, view: _View) -> str:
     """One part as prose on one line; asked once more where the reply was cut or empty."""
-    request = replace(task.request(task.prompt(name), PART_TOKENS, history=history, **values), stop=("\n",))
+    request = replace(task.request(task.prompt(name), PART_TOKENS, view), stop=("\n",))
     try:
-        return _line(usable(await task.chat.complete(request)))
+        return _line(usable(view.note(await task.chat.complete(request))))
     except RecordError as exc:
         if exc.kind not in ASK_AGAIN:
             raise
-    return _line(usable(await task.chat.complete(request.again())))
+    return _line(usable(view.note(await task.chat.complete(request.again()))))
 
 
 def _line(reply: Reply) -> str:
@@ -224,10 +285,9 @@ def _line(reply: Reply) -> str:
     return text
 
 
-async def _choose(task: _Task, name: str, schema: dict[str, Any], history: str, **values: str) -> dict[str, Any]:
-    value, _ = await ask_json(
-        task.chat, task.request(task.prompt(name), PART_TOKENS, history=history, **values), schema
-    )
+async def _choose(task: _Task, name: str, schema: dict[str, Any], view: _View, **values: str) -> dict[str, Any]:
+    value, reply = await ask_json(task.chat, task.request(task.prompt(name), PART_TOKENS, view, **values), schema)
+    view.note(reply)
     return value
 
 

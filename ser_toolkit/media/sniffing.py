@@ -47,10 +47,10 @@ def sniff(head: bytes) -> FileType | None:
         return FLAC
     if head[4:8] == b"ftyp":
         return None if head[8:12] in _NOT_VIDEO else MP4
-    return MP3 if head.startswith(b"ID3") or _is_mp3_frame(head) else None
+    return MP3 if head.startswith(b"ID3") or is_mp3_frame(head) else None
 
 
-def _is_mp3_frame(head: bytes) -> bool:
+def is_mp3_frame(head: bytes) -> bool:
     """Whether a frame header of MPEG layer III stands at the front."""
     if len(head) < 4 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
         return False

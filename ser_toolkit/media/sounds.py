@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from ser_toolkit.errors import RecordError
 from ser_toolkit.recipe import Media as Policy
 
-from .sniffing import FLAC, MP3, WAV, FileType
+from .sniffing import FLAC, MP3, WAV, FileType, is_mp3_frame
 
 BLOCK = 1 << 18
 """Samples, of all channels, that are decoded at once."""
@@ -101,6 +101,22 @@ def _bare_mp3(data: bytes) -> bytes:
             break
         data = data[:end]
     bare = data[start:end]
-    if not bare:
-        raise RecordError("media", "the MP3 sound is cut: behind its tags there is nothing")
+    if len(bare) < _frame_length(bare):
+        raise RecordError("media", "the MP3 sound is cut within its first frame")
     return bare
+
+
+def _frame_length(data: bytes) -> int:
+    """Bytes of the frame of layer III that `data` begins with; 4, a header's, where there is none. Source: ISO/IEC
+    11172-3, 2.4.2.3, and 13818-3.
+    """
+    if len(data) < 4 or not is_mp3_frame(data):
+        return 4
+    is_first = data[1] & 0x18 == 0x18  # MPEG 1, else 2 or 2.5
+    rate = (44_100, 48_000, 32_000)[data[2] >> 2 & 3] >> (0 if is_first else 1 if data[1] & 0x10 else 2)
+    kilobits = (_KILOBITS_1 if is_first else _KILOBITS_2)[data[2] >> 4]
+    return (144 if is_first else 72) * kilobits * 1000 // rate + (data[2] >> 1 & 1)
+
+
+_KILOBITS_1 = (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_KILOBITS_2 = (0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)

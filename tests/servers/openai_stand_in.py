@@ -2,7 +2,7 @@
 
 It answers with a text derived from the request alone (`hash_reply`), or with what a function of one's own returns; it
 can be slow, and it can misbehave on purpose. It counts calls, keeps the bodies that it received, and speaks no
-more of the protocol than chat completions and the list of models.
+more of the protocol than chat completions, pictures, speech (both made from the request's hash) and the list of models.
 
     with StandIn(latency_s=0.2, faults={"429": 0.05, "cut": 0.02}) as server:
         server.base_url, server.stats(), server.bodies()
@@ -11,13 +11,15 @@ Faults, each a share of the calls, or named one by one in `script` (the first ca
 none): 429 (Retry-After as `retry_after` says), any other status ("500", "503", "401", "400:content_filter"), cut (the
 body ends before its length), half (a whole body, but half the JSON), drop (the connection closes unanswered), hang (no
 answer at all), empty (no text), filter (withheld), length (cut at the limit). `refuses` names what the server takes
-for a bad request: "response_format", "images", "max_tokens", "temperature".
+for a bad request: "response_format", "images", "max_tokens", "temperature"; of speech "instructions". `makes` is what
+pictures and speech come out as: "good", "broken", or "wrong" (a text; an address in a picture's place).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import hashlib
 import importlib.util
 import json
@@ -55,6 +57,7 @@ REFUSALS = {
     "images": ("messages", "this model does not support image input", "invalid_request_error"),
     "max_tokens": ("max_tokens", "Unsupported parameter: use 'max_completion_tokens'", "unsupported_parameter"),
     "temperature": ("temperature", "Only the default (1) is supported", "unsupported_value"),
+    "instructions": ("instructions", "Unrecognized request argument: instructions", "invalid_request_error"),
 }
 
 
@@ -118,6 +121,7 @@ class Server:
         self.script: list[str] = list(options.get("script") or [])
         self.retry_after: str = options.get("retry_after", "1")
         self.refuses: list[str] = list(options.get("refuses") or [])
+        self.makes: str = options.get("makes", "good")
         self.key: str | None = options.get("key")
         self.listed: list[str] | None = options.get("models")
         self.keep: bool = options.get("keep_bodies", True)
@@ -182,8 +186,8 @@ class Server:
 
     def refused(self, body: Mapping[str, Any]) -> tuple[str, str, str] | None:
         has = {
+            **{name: name in body for name in REFUSALS},
             "images": any(isinstance(m["content"], list) for m in body["messages"]),
-            **{name: name in body for name in REFUSALS if name != "images"},
         }
         return next((REFUSALS[name] for name in self.refuses if has[name]), None)
 
@@ -224,6 +228,30 @@ class Server:
             }
         )
 
+    async def images(self, request: web.Request) -> web.StreamResponse:
+        return await self.make(request, "response_format", picture_reply)
+
+    async def speech(self, request: web.Request) -> web.StreamResponse:
+        return await self.make(request, "instructions", speech_reply)
+
+    async def make(
+        self, request: web.Request, optional: str, reply: Callable[[bytes, str], web.Response]
+    ) -> web.StreamResponse:
+        raw = await request.read()
+        self.counts["made"] += 1
+        self.bodies.append(raw)
+        self.headers.append({**{k.lower(): v for k, v in request.headers.items()}, "path": request.path})
+        if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return problem(401, "Incorrect API key", "invalid_api_key")
+        fault = self.fault()
+        if fault.partition(":")[0].isdigit():
+            status, _, code = fault.partition(":")
+            return problem(int(status), f"told to answer {status}", code)
+        if optional in self.refuses and optional in orjson.loads(raw):
+            param, message, code = REFUSALS[optional]
+            return problem(400, message, code, param)
+        return reply(raw, self.makes)
+
     async def models(self, request: web.Request) -> web.Response:
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
             return problem(401, "Incorrect API key", "invalid_api_key")
@@ -247,6 +275,8 @@ class Server:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=1 << 28)
         app.router.add_post("/v1/chat/completions", self.chat)
+        app.router.add_post("/v1/images/generations", self.images)
+        app.router.add_post("/v1/audio/speech", self.speech)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/_stats", self.stats)
         app.router.add_get("/_received", self.received)
@@ -257,6 +287,33 @@ class Server:
 def problem(status: int, message: str, code: str = "", param: str = "", headers: Any = None) -> web.Response:
     error = {"message": message, "type": "error", "code": code or None, "param": param or None}
     return web.json_response({"error": error}, status=status, headers=headers)
+
+
+def picture_reply(raw: bytes, makes: str) -> web.Response:
+    """An OpenAI image answer: a PNG whose colour is the request's hash."""
+    import io
+
+    from PIL import Image
+
+    out = io.BytesIO()
+    Image.new("RGB", (48, 48), tuple(hashlib.sha256(raw).digest()[:3])).save(out, "PNG")
+    data = out.getvalue()[: 60 if makes == "broken" else None]
+    item = {"url": "http://127.0.0.1/x.png"} if makes == "wrong" else {"b64_json": base64.b64encode(data).decode()}
+    return web.json_response({"created": 0, "data": [item]})
+
+
+def speech_reply(raw: bytes, makes: str) -> web.Response:
+    """An MP3 whose pitch is the request's hash."""
+    import io
+
+    import numpy as np
+    import soundfile
+
+    out = io.BytesIO()
+    pitch = 100 + hashlib.sha256(raw).digest()[0]
+    soundfile.write(out, 0.2 * np.sin(2 * np.pi * pitch * np.arange(4000) / 16_000), 16_000, format="MP3")
+    data = {"wrong": b"<html></html>", "broken": out.getvalue()[:12]}.get(makes, out.getvalue())
+    return web.Response(body=data, content_type="audio/mpeg")
 
 
 async def cut(request: web.Request, data: bytes) -> web.StreamResponse:
@@ -349,6 +406,16 @@ class StandIn:
 
     def bodies(self) -> list[dict[str, Any]]:
         return [r["body"] for r in self.received()]
+
+    def pictures(self) -> list[list[bytes]]:
+        """The pictures in each chat request that holds any, decoded from their data URLs."""
+        found = []
+        for body in self.bodies():
+            parts = [p for m in body.get("messages", ()) if isinstance(m["content"], list) for p in m["content"]]
+            urls = [p["image_url"]["url"] for p in parts if p["type"] == "image_url"]
+            if urls:
+                found.append([base64.b64decode(url.partition(";base64,")[2], validate=True) for url in urls])
+        return found
 
 
 async def serve(options: Mapping[str, Any], port: int) -> None:

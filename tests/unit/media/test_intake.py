@@ -119,8 +119,9 @@ def test_sounds_are_kept_and_cut_ones_refused(store, format):
     if format != "MP3":  # half an MP3 is a shorter MP3
         with pytest.raises(RecordError, match=r"cut|damaged"):
             take_in(whole[: len(whole) // 2], "audio", store, POLICY)
-    with pytest.raises(RecordError):
-        take_in(whole[:30], "audio", store, POLICY)
+    for length in (12, 30):
+        with pytest.raises(RecordError):
+            take_in(whole[:length], "audio", store, POLICY)
     with pytest.raises(RecordError, match=r"longer than media\.max_seconds"):
         take_in(whole, "audio", store, Media(max_seconds=0.1))
 

@@ -31,7 +31,8 @@ def read(format, path: Path, **columns: str) -> list[Dialogue]:
 def test_a_turn_names_its_files(tmp_path):
     (tmp_path / "a.jsonl").write_text(
         '{"id": "a", "turns": [{"speaker": "seeker", "text": "Hm.", "image": ["f/1.png", "f/2.jpg"],'
-        ' "audio": "f/1.wav"}, {"speaker": "supporter", "text": "Yes?", "video": {"path": "f/1.mp4"}, "photo": "she smiles"}]}'
+        ' "audio": "f/1.wav"}, {"speaker": "supporter", "text": "Yes?", "photo": "she smiles",'
+        ' "video": {"path": "f/1.mp4"}}]}'
     )
     (found,) = read(generic.JSONL, tmp_path / "a.jsonl")
     assert found.turns[0].media == (
