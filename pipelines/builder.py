@@ -1,6 +1,6 @@
 """`ser build`: the order of the stages, and what stands between them.
 
-    import and protect -> synthesize (scenarios only) -> filter -> sample and reason -> rewrite -> export
+    import, media and protect -> synthesize (scenarios only) -> filter -> faces -> sample and reason -> rewrite -> export
 
 Each stage reads tables and writes one; the engine runs it, the journal remembers its calls. Nothing here is resumed by
 bookkeeping of its own: a build that was stopped is run again from the start and replays what it has paid for.
@@ -22,6 +22,7 @@ from ser_toolkit.errors import RemoteError, TooManyFailures
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.journaled import JournaledChat
 from ser_toolkit.llm.open import open_model
+from ser_toolkit.media.store import MediaStore
 from ser_toolkit.progress import Progress
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe, SourceSpec, load_recipe
@@ -31,6 +32,7 @@ from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace
 
 from .exporting import ExportResult, export_tables
+from .facing import Given, check_faces, give_faces
 from .importing import import_sources
 from .lineage import forget_build, lineage_of, save_build
 from .rewriting import notes_of, rewrite_dialogues
@@ -107,6 +109,7 @@ def build(
     recipe = load_recipe(home.root, sets, flags)
     specs = sources_of(home, recipe, sources, limit)
     formats = formats_of(specs)
+    check_faces(home, recipe)
     with home.locked(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         return loop.run(
             _run(
@@ -152,7 +155,7 @@ async def _run(
             places = getattr(chat.inner, "max_concurrency", 2 * recipe.llm.concurrency)
             await _check_model(chat, progress, is_first)
             runner = StageRunner(home, recipe, progress, failures, strict, places)
-            work = _Build(home, recipe, specs, formats, chat, Prompts(home.prompts), runner, fresh)
+            work = _Build(home, recipe, specs, formats, journal, chat, Prompts(home.prompts), runner, fresh)
             for stage in work.stages():
                 await stage()
         finally:
@@ -173,8 +176,8 @@ async def _run(
     return BuildResult(
         export=exported,
         failures=dict(runner.kinds),
-        calls=chat.calls,
-        replayed=chat.replayed,
+        calls=chat.calls + work.given.calls,
+        replayed=chat.replayed + work.given.replayed,
         tokens=chat.meter.prompt_tokens + chat.meter.completion_tokens,
         cost=chat.meter.cost(recipe.llm.prices),
         seconds=time.monotonic() - began,
@@ -209,27 +212,30 @@ class _Build:
     recipe: Recipe
     specs: Sequence[SourceSpec]
     formats: Mapping[str, SourceFormat]
+    journal: Journal
     chat: JournaledChat
     prompts: Prompts
     runner: StageRunner
     fresh: bool
     notes: list[str] = field(default_factory=list)
     protected: ProtectCounts = field(default_factory=ProtectCounts)
+    given: Given = field(default_factory=Given)
     found: dict[str, Any] = field(default_factory=dict)
     imitable: int = 0
     in_crisis: int = 0
 
     def stages(self) -> tuple[Callable[[], Awaitable[None]], ...]:
-        return (self._import, self._synthesize, self._filter, self._keep, self._reason, self._rewrite)
+        return (self._import, self._synthesize, self._filter, self._keep, self._faces, self._reason, self._rewrite)
 
     def lineage(self) -> dict[str, Any]:
         protection = {"replaced": dict(self.protected.spans), "dialogues_by_risk": dict(self.protected.risk)}
         return lineage_of(self.recipe, self.specs, self.formats, self.chat, protection) | self.found
 
     async def _import(self) -> None:
-        self.protected = await import_sources(
+        self.protected, media = await import_sources(
             *(self.home, self.recipe, self.specs, self.formats, self.runner, self.chat.languages), fresh=self.fresh
         )
+        self.notes += media.notes()
 
     async def _synthesize(self) -> None:
         await self.runner.run(
@@ -272,13 +278,19 @@ class _Build:
             self.in_crisis += not may
             yield keep_drawn(dialogue, self.recipe) if self.recipe.sample.keep == "history" else dialogue
 
+    async def _faces(self) -> None:
+        self.given = await give_faces(self.home, self.recipe, self.prompts, self.journal, self.runner.run)
+        self.notes += self.given.notes
+        if self.given.told:
+            self.found["faces"] = self.given.told
+
     async def _reason(self) -> None:
         """A dialogue with crisis content stays in the release, but nobody learns to answer as its supporter did."""
         dialogues = read_table(self.home.table("dialogues"), Dialogue)
         await self.runner.run(
             "reason",
             (d for d in dialogues if supporter_may_be_imitated(d, self.recipe.protect)),
-            lambda d: reason(d, self.chat, self.recipe, self.prompts),
+            lambda d: reason(d, self.chat, self.recipe, self.prompts, MediaStore(self.home.media)),
             TableWriter(self.home.table("traces"), Trace),
             total=self.imitable,
         )

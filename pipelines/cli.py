@@ -6,6 +6,7 @@ At module level this room and `commands/` import typer and the standard library 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -62,7 +63,13 @@ def main() -> None:
     """Run `ser`; end the process with the exit code of the contract."""
     argv = sys.argv[1:]
     debug = "--debug" in argv
-    sys.exit(run([a for a in argv if a != "--debug"], debug=debug))
+    code = run([a for a in argv if a != "--debug"], debug=debug)
+    if code == INTERRUPTED:  # at once: an interpreter that met Ctrl-C inside a C import kills itself by the signal
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def run(argv: list[str], *, debug: bool = False) -> int:

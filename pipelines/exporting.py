@@ -118,6 +118,7 @@ def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()
             ),
             verdicts=verdicts,
             withdrawn=withdrawn_ids(home),
+            media=home.media,
         ),
         version,
     )

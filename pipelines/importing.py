@@ -2,7 +2,9 @@
 
 What cannot be used stands in `import_failures`: so the tables of an import are a thing of their own, taken as they are
 by the next build where nothing that they hang on has changed (`kept_import`). A record whose id an earlier one has is a
-Failure, a withdrawn one is passed over. What is private leaves a record before anything else sees it.
+Failure, a withdrawn one is passed over. What is private leaves a record before anything else sees it; its media go
+into the store before that, and no name or content of theirs into a table. An import that names media is always made
+again, since their files may have changed.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 from ser_toolkit.engine import StageTotals
 from ser_toolkit.errors import DataError
+from ser_toolkit.media.store import MediaStore
 from ser_toolkit.recipe import Recipe, SourceSpec
 from ser_toolkit.schema import Dialogue, Failure, Scenario
 from ser_toolkit.store import TableWriter, read_table
@@ -27,6 +30,7 @@ from .sources.finish import first_words
 from .sources.reading import import_failure
 from .sources.specs import SEEDS
 from .stage_runner import StageRunner
+from .stages.media import MediaCounts, MediaIntake
 from .stages.protect import ProtectCounts, protect
 from .withdrawing import withdrawn_ids
 
@@ -42,8 +46,9 @@ async def import_sources(
     languages: frozenset[str],
     *,
     fresh: bool = False,
-) -> ProtectCounts:
-    """Have the tables of these sources; what protection came to. An unchanged import is made again only if `fresh`.
+) -> tuple[ProtectCounts, MediaCounts]:
+    """Have the tables of these sources; what protection and the intake of media came to. An unchanged import is made
+    again only if `fresh`.
 
     Seeds are read in the model's `languages` only (empty: all). Raises DataError where the sources hold no record,
     TooManyFailures where too many cannot be used.
@@ -51,11 +56,15 @@ async def import_sources(
     withdrawn = withdrawn_ids(home)
     mark = fingerprint(home, specs, formats, recipe.protect, withdrawn, languages)
     found = None if fresh else kept_import(home, mark)
+    media = MediaIntake(MediaStore(home.media), recipe.media, withdrawn)
     if found is None:
         forget_import(home)
-        records = chain.from_iterable(_read(formats[s.format], s, home, languages) for s in specs)
+        records = chain.from_iterable(
+            media.take(_read(formats[s.format], s, home, languages), _folder(s)) for s in specs
+        )
         found = await _write_tables(home, recipe, _unless_seen(records), runner, withdrawn)
-        keep_import(home, mark, found)
+        if not media.named:
+            keep_import(home, mark, found)
     else:
         runner.progress.say(f"{STAGE:<10} {found['rows']} records as the last build read them: nothing has changed")
     totals = StageTotals(rows=found["rows"])
@@ -65,7 +74,7 @@ async def import_sources(
         raise DataError("the sources hold no record", "`ser sources check FORMAT PATH` shows what is read")
     runner.check_share(STAGE, totals)
     counts = Counter(found["replaced"]), Counter(found["risk"])
-    return ProtectCounts(*counts, found["raw_dropped"], found["text_dropped"])
+    return ProtectCounts(*counts, found["raw_dropped"], found["text_dropped"]), media.counts
 
 
 async def _write_tables(
@@ -112,6 +121,12 @@ def _read(fmt: SourceFormat, spec: SourceSpec, home: Workspace, languages: froze
     if spec.format == SEEDS.format and languages:
         records = (r for r in records if isinstance(r, Failure) or r.lang in languages)
     return islice(records, spec.limit)
+
+
+def _folder(spec: SourceSpec) -> Path:
+    """Where the files that a source names must lie."""
+    path = Path(spec.path)
+    return path if path.is_dir() else path.parent
 
 
 def _unless_seen(records: Iterable[Imported]) -> Iterator[Imported]:

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from ser_toolkit.schema import canonical_json
 from ser_toolkit.store import write_json
 from ser_toolkit.workspace import Workspace, writing
 
+from .lineage import installed
 from .sources.base import SourceFormat
 
 TABLES = ("imported", "scenarios", "import_failures")
@@ -120,15 +120,8 @@ def _code() -> list[Any]:
     for root in CODE:
         for file in sorted(f for f in root.rglob("*") if f.suffix in CODE_SUFFIXES):
             own.update(canonical_json(_content(file, root)))
-    return [sys.version, [_version(p) for p in PACKAGES], own.hexdigest()]
+    return [sys.version, [installed(p) for p in PACKAGES], own.hexdigest()]
 
 
 def _content(file: Path, root: Path) -> tuple[str, str]:
     return file.relative_to(root).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""

@@ -18,7 +18,7 @@ from ser_toolkit.workspace import Workspace, writing
 
 from .sources.base import SourceFormat
 
-PACKAGES = ("ser-toolkit", "openai", "pyreqwest", "xllamacpp", "vllm", "pyarrow", "polars", "datasets")
+PACKAGES = ("ser-toolkit", "openai", "pyreqwest", "xllamacpp", "vllm", "pyarrow", "polars", "datasets", "pillow")
 
 
 def lineage_of(
@@ -32,8 +32,10 @@ def lineage_of(
     tree = recipe.model_dump(mode="json")
     tree["sources"] = [_named(s, recipe) for s in specs]
     for hidden in ("base_url", "identity", "api_key_env"):
-        tree["llm"].pop(hidden)
+        for section in (tree["llm"], tree["media"]["image"], tree["media"]["speech"]):
+            section.pop(hidden)
     tree["llm"]["model"] = _spec_name(recipe.llm.model)
+    tree["media"]["folder"] = recipe.media.folder and Path(recipe.media.folder).name
     return {
         "recipe": tree,
         "sources": [
@@ -46,7 +48,7 @@ def lineage_of(
         ],
         "models": [{"model": chat.model, "endpoint": recipe.llm.identity or _anonymous(chat.identity)}],
         "protection": protection,
-        "packages": {p: v for p in PACKAGES if (v := _installed(p))},
+        "packages": {p: v for p in PACKAGES if (v := installed(p))},
     }
 
 
@@ -98,7 +100,8 @@ def _spec_name(spec: str) -> str:
     return f"{backend}:{Path(rest).name}" if backend == "embedded" and colon else spec
 
 
-def _installed(package: str) -> str | None:
+def installed(package: str) -> str | None:
+    """A package's version, None where it is not there."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from ser_toolkit.errors import UsageError
-from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Turn, Verdict
+from ser_toolkit.schema import Dialogue, Failure, Media, Record, Scenario, Trace, Turn, Verdict
 from ser_toolkit.store import read_table
 from ser_toolkit.visible import visible
 from ser_toolkit.workspace import Workspace
@@ -136,7 +136,17 @@ def _lines(record: Record) -> list[str]:
 def _turn(turn: Turn) -> list[str]:
     labels = ", ".join(label.corpus or label.original for label in (*turn.strategies, *turn.emotions))
     cues = [line for c in turn.cues for line in _wrap(f"({c.channel}: {c.text})", 5)]
-    return [*_wrap(f"{turn.speaker}{f' [{labels}]' if labels else ''}: {turn.text}"), *cues]
+    media = [line for m in turn.media for line in _wrap(_medium(m), 5)]
+    return [*_wrap(f"{turn.speaker}{f' [{labels}]' if labels else ''}: {turn.text}"), *cues, *media]
+
+
+def _medium(medium: Media) -> str:
+    where = f"media/{medium.path}" if medium.status == "ok" else medium.path or medium.url or ""
+    told = [f"{medium.kind}: {where or medium.status}"]
+    told += [medium.status] if where and medium.status != "ok" else []
+    told += [f"from {medium.origin}"] if medium.origin != "corpus" else []
+    told += [f"shows {medium.shows}"] if medium.shows else []
+    return f"({', '.join(told)})"
 
 
 def _wrap(text: str, indent: int = 2) -> list[str]:

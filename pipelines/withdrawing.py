@@ -9,6 +9,7 @@ from typing import Any
 from annotation.ledger import Ledger, ledger_path
 from ser_toolkit.errors import UsageError
 from ser_toolkit.journal import Journal
+from ser_toolkit.media.store import MediaStore
 from ser_toolkit.protection.ids import protect_id
 from ser_toolkit.schema import Dialogue, Failure, Record, Scenario, Trace, Verdict
 from ser_toolkit.store import read_table, sync, write_table
@@ -39,6 +40,7 @@ class Withdrawal:
     rows: int
     items: int
     replies: int
+    media: int
     releases: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -47,6 +49,7 @@ class Withdrawal:
             "rows": self.rows,
             "items": self.items,
             "replies": self.replies,
+            "media": self.media,
             "releases": list(self.releases),
         }
 
@@ -54,8 +57,8 @@ class Withdrawal:
         if not self.rows and not self.replies:
             return f"withdrawn already: {', '.join(self.ids)}; nothing of it was left in this workspace"
         text = (
-            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies "
-            f"and {self.items} annotated items"
+            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies, "
+            f"{self.items} annotated items and {self.media} pictures and sounds"
         )
         if self.releases:
             text += (
@@ -78,8 +81,10 @@ def withdraw(home: Workspace, id: str) -> Withdrawal:
     """
     with home.must_exist().locked():
         family = _family(home, protect_id(id))
+        shown = _media_of(home, family)
         _remember(home, withdrawn_ids(home) | family)
         rows = sum(_without(home, name, record, family) for name, record in TABLES.items())
+        files = MediaStore(home.media).remove(sorted(shown - _media_of(home, None)))
         items = 0
         if ledger_path(home.root).exists():
             with Ledger(ledger_path(home.root)) as ledger:
@@ -89,7 +94,7 @@ def withdraw(home: Workspace, id: str) -> Withdrawal:
             journal = Journal(home.journal)
             replies = journal.forget(sorted(family))
             journal.close()
-    return Withdrawal(tuple(sorted(family)), rows, items, replies, tuple(sorted(_holding(home))))
+    return Withdrawal(tuple(sorted(family)), rows, items, replies, files, tuple(sorted(_holding(home))))
 
 
 def _family(home: Workspace, id: str) -> frozenset[str]:
@@ -104,6 +109,20 @@ def _family(home: Workspace, id: str) -> frozenset[str]:
     if not known:
         raise UsageError(f"{id}: no dialogue or scenario of this workspace has that id", "`ser show ID` finds records")
     return frozenset(family)
+
+
+def _media_of(home: Workspace, family: frozenset[str] | None) -> set[str]:
+    """The paths of the media that these dialogues show (`None`: all that are left)."""
+    names = [name for name, record in TABLES.items() if record is Dialogue]
+    return {
+        m.path
+        for name in names
+        for d in read_table(home.table(name), Dialogue)
+        if family is None or not family.isdisjoint(_ids(d))
+        for turn in d.turns
+        for m in turn.media
+        if m.path and m.status == "ok"
+    }
 
 
 def _ids(record: Record) -> tuple[str, ...]:

@@ -126,39 +126,23 @@ def _scenario(
     )
 
 
-def _reader(
-    name: str, parse: Callable[[Raw, ReadContext], Scenario]
-) -> Callable[[Path, ReadContext], Iterator[Imported]]:
+def _format(
+    name: str,
+    title: str,
+    languages: tuple[str, ...],
+    licence: str,
+    expects: str,
+    parse: Callable[[Raw, ReadContext], Scenario],
+) -> SourceFormat:
     def read(path: Path, context: ReadContext) -> Iterator[Imported]:
         yield from read_records(json_records(path, context), name, lambda raw: parse(raw, context))
 
-    return read
+    return SourceFormat(name, title, "scenarios", languages, licence, expects, read)
 
 
-SAGE = SourceFormat(
-    name="sage",
-    title="SAGE and RLVER profiles",
-    yields="scenarios",
-    languages=("zh", "en"),
-    licence="MIT",
-    expects="JSON Lines of {id, player, scene, task, first_talk, main_cha, cha_group, topic?}",
-    read=_reader("sage", _sage),
-)
-ESC_EVAL = SourceFormat(
-    name="esc-eval",
-    title="ESC-Eval role cards",
-    yields="scenarios",
-    languages=("en", "zh"),
-    licence="unknown",
-    expects="JSON lists of {id, base, res, source, base_biaozhu, language}, a file or a folder",
-    read=_reader("esc-eval", _esc_eval),
-)
-ESC_JUDGE = SourceFormat(
-    name="esc-judge",
-    title="ESC-Judge personas",
-    yields="scenarios",
-    languages=("en",),
-    licence="Apache-2.0",
-    expects="JSON Lines of {pid, role, challenge, life_events, behavioral_traits, final_persona}",
-    read=_reader("esc-judge", _esc_judge),
-)
+_SAGE = "JSON Lines of {id, player, scene, task, first_talk, main_cha, cha_group, topic?}"
+SAGE = _format("sage", "SAGE and RLVER profiles", ("zh", "en"), "MIT", _SAGE, _sage)
+_CARD = "JSON lists of {id, base, res, source, base_biaozhu, language}, a file or a folder"
+ESC_EVAL = _format("esc-eval", "ESC-Eval role cards", ("en", "zh"), "unknown", _CARD, _esc_eval)
+_PERSONA = "JSON Lines of {pid, role, challenge, life_events, behavioral_traits, final_persona}"
+ESC_JUDGE = _format("esc-judge", "ESC-Judge personas", ("en",), "Apache-2.0", _PERSONA, _esc_judge)

@@ -3,7 +3,7 @@ import yaml
 
 from pipelines.initializing import TEMPLATE, init
 from ser_toolkit.errors import UsageError
-from ser_toolkit.recipe import Recipe, load_recipe
+from ser_toolkit.recipe import Llm, Recipe, load_recipe
 
 
 def recipe(tmp_path, text, sets=(), flags=None):
@@ -41,6 +41,8 @@ def test_vision_is_read_as_yaml_writes_it(tmp_path, word):
         ("llm: [1, 2\n", r"ser\.yaml, line \d: not valid YAML"),
         ("- a\n- b\n", r"line 1: a recipe is a mapping"),
         ("llm:\n  base_url: http://user:secret@host/v1\n", r"line 2: llm\.base_url"),
+        ("llm:\n  base_url: user:secret@host/v1\n", r"line 2: llm\.base_url"),
+        ("sample: {keep: all}\n", r"line 1: sample\.keep: must be one of: target, history"),
         ("sources:\n  - {format: jsonl, path: x, columns: {text: 3}}\n", r"line 2: sources\.0\.columns\.text"),
     ],
 )
@@ -110,3 +112,8 @@ def test_init_never_overwrites(tmp_path):
     init(tmp_path)
     with pytest.raises(UsageError, match="there is a recipe already"):
         init(tmp_path)
+
+
+def test_the_bundled_model_is_known_by_its_name_alone():
+    assert Llm().is_builtin
+    assert not Llm(model="embedded:mine.gguf").is_builtin and not Llm(model="openai:embedded").is_builtin

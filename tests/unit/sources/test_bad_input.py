@@ -13,53 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sources import reading
-from pipelines.sources.base import Imported, ReadContext, SourceFormat
+from pipelines.sources.base import ReadContext, SourceFormat
 from pipelines.sources.esconv import FORMAT as ESCONV
 from pipelines.sources.generic import CSV, JSON, JSONL, PARQUET
 from pipelines.sources.openai_messages import MESSAGES
-from ser_toolkit.errors import FAILURE_KINDS, UsageError
+from ser_toolkit.errors import UsageError
 from ser_toolkit.recipe import SourceSpec
 from ser_toolkit.schema import Dialogue, Failure
-
-SAID = "I’m scared - really"
-
-
-def dialogue(id: str, said: str = SAID, **more: Any) -> dict[str, Any]:
-    return {
-        "id": id,
-        "turns": [{"speaker": "seeker", "text": said}, {"speaker": "supporter", "text": "Of what?"}],
-        **more,
-    }
-
-
-def dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def lines(*ids: str, said: str = SAID) -> str:
-    return "".join(dump(dialogue(id, said)) + "\n" for id in ids)
-
-
-def read(format: SourceFormat, path: Path, data: bytes | str, **spec: Any) -> list[Imported]:
-    path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
-    found = list(format.read(path, ReadContext(SourceSpec(format=format.name, path=str(path), **spec))))
-    for record in found:
-        if isinstance(record, Failure):
-            assert record.kind in FAILURE_KINDS
-            assert (record.stage, record.source, record.file) == ("import", format.name, path.name)
-            assert record.reason
-            assert len(record.text) <= 500
-    return found
-
-
-def outcome(found: list[Imported]) -> list[str]:
-    """Ids of dialogues, kinds of failures."""
-    return [record.kind if isinstance(record, Failure) else record.id for record in found]
-
-
-def failures(found: list[Imported]) -> list[Failure]:
-    return [record for record in found if isinstance(record, Failure)]
-
+from tests.unit.sources.bad_files import HEAD, dialogue, dump, failures, lines, outcome, read
 
 # Cut and damaged JSON
 
@@ -154,100 +115,6 @@ def test_control_characters_go_and_the_raw_text_stays(tmp_path: Path) -> None:
     assert (turn.text, turn.raw, turn.flags) == ("I am here\tnow\nreally", said, ("control_chars_removed",))
 
 
-# Encodings
-
-
-def test_a_bom_changes_nothing(tmp_path: Path) -> None:
-    """FIELD_CASES C3 (a)."""
-    text = lines("a") + dump(dialogue("b", extra={"deep": {"key": 1}})) + "\n"
-    plain = read(JSONL, tmp_path / "a.jsonl", text)
-    assert read(JSONL, tmp_path / "a.jsonl", "\ufeff" + text) == plain
-    assert isinstance(plain[0], Dialogue)
-    assert "extra" not in plain[0].meta
-
-
-@pytest.mark.parametrize("codec", ["utf-16", "utf-32"])
-def test_utf_16_with_its_mark_is_read_and_flagged(tmp_path: Path, codec: str) -> None:
-    found = read(JSONL, tmp_path / "a.jsonl", lines("a", "b", said="我很难过😀").encode(codec))
-    assert outcome(found) == ["jsonl-a", "jsonl-b"]
-    assert isinstance(found[0], Dialogue)
-    assert found[0].turns[0].text == "我很难过😀"
-    assert found[0].flags == (f"decoded_{codec}",)
-
-
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("said", [SAID, "我很难过，不知道怎么办"])
-def test_utf_16_without_its_mark_is_named_and_read_on_request(tmp_path: Path, codec: str, said: str) -> None:
-    data = lines("a", "b", said=said).encode(codec)
-    found = read(JSONL, tmp_path / "a.jsonl", data)
-    assert outcome(found) == ["unreadable"]
-    assert f"encoding: {codec}" in failures(found)[0].reason
-    again = read(JSONL, tmp_path / "a.jsonl", data, encoding=codec)
-    assert [d.turns[0].text for d in again if isinstance(d, Dialogue)] == [said, said]
-
-
-@pytest.mark.parametrize("codec", ["gbk", "gb18030"])
-@pytest.mark.parametrize("layout", ["list", "lines"])
-def test_gbk_is_named_at_its_place_and_read_on_request(tmp_path: Path, codec: str, layout: str) -> None:
-    rows = [dialogue("a", "我很难过，\\ { 不知道怎么办"), dialogue("b", "No Chinese in this one")]
-    data = (dump(rows) if layout == "list" else "".join(dump(row) + "\n" for row in rows)).encode(codec)
-    found = read(JSON, tmp_path / "a.json", data)
-    assert outcome(found) == ["unreadable", "json-b"]
-    byte = next(i for i, b in enumerate(data) if b >= 0x80)
-    assert failures(found)[0].position == f"{'record 1' if layout == 'list' else 'line 1'}, byte {byte}"
-    assert "line 1" in failures(found)[0].reason
-    assert "`encoding: gb18030`" in failures(found)[0].reason
-    again = read(JSON, tmp_path / "a.json", data, encoding=codec)
-    assert [d.turns[0].text for d in again if isinstance(d, Dialogue)] == [row["turns"][0]["text"] for row in rows]
-
-
-def test_one_windows_1252_line_of_a_csv_fails_with_line_byte_and_cure(tmp_path: Path) -> None:
-    """FIELD_CASES C3 (b)."""
-    head = b"dialogue_id,speaker,text\n1,seeker,hello\n1,supporter,hi\n"
-    data = head + b"2,seeker,I\x92m scared - really\n2,supporter,Of what?\n"
-    found = read(CSV, tmp_path / "a.csv", data)
-    assert outcome(found) == ["unreadable", "csv-1", "one_sided"]
-    bad = failures(found)[0]
-    assert bad.position == f"line 4, byte {data.index(0x92)}"
-    assert "0x92" in bad.reason
-    assert "`encoding: windows-1252`" in bad.reason
-    again = read(CSV, tmp_path / "a.csv", data, encoding="windows-1252")
-    assert [d.turns[0].text for d in again if isinstance(d, Dialogue)] == ["hello", SAID]
-
-
-def test_one_bad_line_of_json_lines_fails_alone(tmp_path: Path) -> None:
-    data = lines("a").encode() + lines("x").encode("windows-1252") + lines("b").encode()
-    found = read(JSONL, tmp_path / "a.jsonl", data)
-    assert outcome(found) == ["jsonl-a", "unreadable", "jsonl-b"]
-    assert failures(found)[0].position == f"line 2, byte {data.index(0x92)}"
-
-
-def test_bytes_that_the_stated_encoding_does_not_hold_fail_alone(tmp_path: Path) -> None:
-    data = lines("a", said="很难过").encode("gbk") + b'{"id": "x", "turns": "\xff\xff"}\n' + lines("b").encode("gbk")
-    found = read(JSONL, tmp_path / "a.jsonl", data, encoding="gbk")
-    assert outcome(found) == ["jsonl-a", "unreadable", "jsonl-b"]
-    assert "not valid gbk" in failures(found)[0].reason
-
-
-def test_an_unknown_encoding_is_a_usage_error(tmp_path: Path) -> None:
-    for name in ("klingon", "base64"):
-        with pytest.raises(UsageError) as error:
-            read(JSON, tmp_path / "a.json", "[]", encoding=name)
-        assert name in error.value.message
-
-
-@pytest.mark.parametrize("escaped", ["I\u00e2\u20ac\u2122m scared - really", r"I\xe2\x80\x99m scared - really"])
-def test_mojibake_is_mended_on_request_and_flagged(tmp_path: Path, escaped: str) -> None:
-    """FIELD_CASES C3 (c) and (d)."""
-    (mended,) = read(JSON, tmp_path / "a.json", dump([dialogue("a", escaped)]))
-    (left,) = read(JSON, tmp_path / "a.json", dump([dialogue("a", escaped)]), repair_text=False)
-    assert isinstance(mended, Dialogue)
-    assert isinstance(left, Dialogue)
-    turn = mended.turns[0]
-    assert (turn.text, turn.raw, turn.flags) == (SAID, escaped, ("mojibake_repaired",))
-    assert (left.turns[0].text, left.turns[0].raw, left.turns[0].flags) == (escaped, None, ("mojibake",))
-
-
 # What is no text, or nothing
 
 
@@ -325,65 +192,6 @@ def test_mixed_types_of_ids_are_fine_and_distinct(tmp_path: Path) -> None:
     found = read(JSON, tmp_path / "a.json", dump(rows))
     assert outcome(found)[:2] == ["json-a", "json-7"]
     assert isinstance(found[2], Dialogue)
-
-
-# CSV
-
-
-HEAD = "dialogue_id,speaker,text\n"
-
-
-def test_a_quote_that_never_closes_costs_its_line(tmp_path: Path) -> None:
-    text = HEAD + '1,seeker,hello\n1,supporter,hi\n2,seeker,"open\n2,supporter,"so, what?"\n3,seeker,x\n3,supporter,y\n'
-    found = read(CSV, tmp_path / "a.csv", text)
-    assert outcome(found) == ["unreadable", "csv-1", "one_sided", "csv-3"]
-    assert failures(found)[0].position == "line 4"
-
-
-def test_an_open_quote_before_many_lines_costs_its_line(tmp_path: Path) -> None:
-    rows = "".join(f"{n},seeker,hello\n{n},supporter,hi\n" for n in range(2000))
-    found = read(CSV, tmp_path / "a.csv", HEAD + '9999,seeker,"open\n' + rows)
-    assert outcome(found) == ["unreadable", *(f"csv-{n}" for n in range(2000))]
-    first = found[1]
-    assert isinstance(first, Dialogue)
-    assert "row_missing" in first.flags
-
-
-def test_rows_of_another_length_fail_alone(tmp_path: Path) -> None:
-    found = read(CSV, tmp_path / "a.csv", HEAD + "1,seeker\n2,seeker,a,b\n3,seeker,x\n3,supporter,y\n")
-    assert outcome(found) == ["malformed", "malformed", "csv-3"]
-    assert "2 fields where the header has 3" in failures(found)[0].reason
-
-
-def test_a_huge_field_is_read_and_one_past_the_limit_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = HEAD + f"1,seeker,{'x' * 300_000}\n1,supporter,y\n"
-    assert outcome(read(CSV, tmp_path / "a.csv", text)) == ["csv-1"]
-    monkeypatch.setattr(reading, "RECORD_LIMIT", 1000)
-    found = read(CSV, tmp_path / "a.csv", text)
-    assert outcome(found) == ["unreadable", "one_sided"]
-    assert failures(found)[0].position == "line 2"
-
-
-def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path) -> None:
-    with pytest.raises(UsageError) as error:
-        read(CSV, tmp_path / "a.csv", "conv_id,speaker,words\n1,seeker,x\n", columns={"text": "utterance"})
-    assert "'utterance'" in error.value.message
-    assert "conv_id, speaker, words" in error.value.message
-    with pytest.raises(UsageError, match=r"no column for turns; there are: a, b"):
-        read(CSV, tmp_path / "a.csv", "a,b\n1,2\n")
-    with pytest.raises(UsageError, match="no column for dialogue_id"):
-        read(CSV, tmp_path / "a.csv", "speaker,text\nseeker,x\n")
-
-
-def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
-    found = read(CSV, tmp_path / "a.csv", "dialogue_id,speaker,text,text\n1,seeker,x,y\n")
-    assert outcome(found) == ["malformed"]
-
-
-def test_a_nul_in_a_csv_is_removed(tmp_path: Path) -> None:
-    (found,) = read(CSV, tmp_path / "a.csv", HEAD + f"1,seeker,he\0llo {'x' * 200}\n1,supporter,y\n")
-    assert isinstance(found, Dialogue)
-    assert found.turns[0].flags == ("control_chars_removed",)
 
 
 # Anything
