@@ -1,6 +1,6 @@
 """`ser build`: the order of the stages, and what stands between them.
 
-    import, media and protect -> synthesize (scenarios only) -> filter -> faces -> sample and reason -> rewrite -> export
+    import, media, protect -> synthesize (scenarios only) -> filter -> faces -> sample and reason -> rewrite -> export
 
 Each stage reads tables and writes one; the engine runs it, the journal remembers its calls. Nothing here is resumed by
 bookkeeping of its own: a build that was stopped is run again from the start and replays what it has paid for.

@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 from ser_toolkit.errors import SerError
 from ser_toolkit.recipe import Llm, Recipe, load_recipe
+from ser_toolkit.workspace import Workspace
 
 OURS = ("ser_toolkit", "annotation", "pipelines", "rm_training", "rl_training")
-EXTRAS = {"vllm": ("vllm",)}
+PACKAGES = ("ser-toolkit", "polars", "pyarrow", "datasets", "openai", "pillow", "soundfile", "xllamacpp")
+EXTRAS = {"video": ("cv2",), "vllm": ("vllm",)}
 """Extra -> the modules that it brings."""
 ROOM_NEEDED_MB = 500
 
@@ -63,11 +65,12 @@ def examine(workspace: Path) -> Report:
     return Report(
         (
             Check("python", "ok", sys.version.split()[0]),
-            *(_package(name) for name in ("ser-toolkit", "polars", "pyarrow", "datasets", "openai", "xllamacpp")),
+            *(_package(name) for name in PACKAGES),
             *_shadowed(),
             about_recipe,
             _disk(workspace),
             _model(recipe.llm),
+            _media(workspace, recipe),
             *(_extra(name, modules) for name, modules in EXTRAS.items()),
         )
     )
@@ -115,6 +118,22 @@ def _model(llm: Llm) -> Check:
     backend = llm.model.partition(":")[0]
     probes: dict[str, Callable[[Llm], Check]] = {"embedded": _embedded, "openai": _endpoint}
     return probes.get(backend, lambda _: Check("model", "ok", llm.model))(llm)
+
+
+def _media(workspace: Path, recipe: Recipe) -> Check:
+    """Where faces and voices come from, and whether that can be had."""
+    from .facing import check_faces
+
+    media = recipe.media
+    try:
+        check_faces(Workspace(workspace), recipe)
+    except SerError as exc:
+        return Check("media", "broken", exc.message, exc.hint)
+    used = [("faces", media.faces, media.image), ("voices", media.voices, media.speech)]
+    told = [f"{what}: {source}" for what, source, _ in used]
+    unset = [m.api_key_env for _, source, m in used if source == "generate" and not os.environ.get(m.api_key_env)]
+    told += [f"{name} is not set" for name in dict.fromkeys(unset)]
+    return Check("media", "ok", "; ".join(told))
 
 
 def _embedded(llm: Llm) -> Check:

@@ -57,8 +57,8 @@ class Withdrawal:
         if not self.rows and not self.replies:
             return f"withdrawn already: {', '.join(self.ids)}; nothing of it was left in this workspace"
         text = (
-            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, {self.replies} kept replies, "
-            f"{self.items} annotated items and {self.media} pictures and sounds"
+            f"withdrawn: {', '.join(self.ids)}\n  deleted: {self.rows} rows of the tables, "
+            f"{self.replies} kept replies, {self.items} annotated items and {self.media} pictures and sounds"
         )
         if self.releases:
             text += (

@@ -31,6 +31,11 @@ class Workspace:
         return self.root / "releases"
 
     @property
+    def media(self) -> Path:
+        """Pictures, sounds and videos, by their content."""
+        return self.root / "media"
+
+    @property
     def maps(self) -> Path:
         """Label maps that lie over the bundled ones."""
         return self.root / "maps"

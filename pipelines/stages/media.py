@@ -10,15 +10,19 @@ from __future__ import annotations
 import base64
 import binascii
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import TypeVar
 
 from ser_toolkit.errors import RecordError
 from ser_toolkit.media import FileType, MediaStore, read_inside, sniff, take_in
 from ser_toolkit.media.sniffing import BY_SUFFIX, HEAD, TYPES
+from ser_toolkit.protection.ids import protect_id, protect_name
 from ser_toolkit.recipe import Media as Policy
 from ser_toolkit.schema import Dialogue, Failure, Media
 
+R = TypeVar("R")
 STAGE = "media"
 
 
@@ -52,6 +56,29 @@ class MediaCounts:
             (self.left, "media of the sources are left alone (media.faces, media.voices, media.key_frames)"),
         )
         return [f"{count} {what}" for count, what in found if count]
+
+
+class MediaIntake:
+    """Takes in the media of dialogues as they come; `named` once there were any, usable or not."""
+
+    def __init__(self, store: MediaStore, policy: Policy, withdrawn: Collection[str]) -> None:
+        self.counts = MediaCounts()
+        self.named = False
+        self._store = store
+        self._policy = policy
+        self._withdrawn = withdrawn
+
+    def take(self, records: Iterable[R], folder: Path) -> Iterator[R | Dialogue | Failure]:
+        """The records, their media in the store, and behind a dialogue its Failures. `folder` is the source's."""
+        for record in records:
+            if not isinstance(record, Dialogue) or protect_id(record.id) in self._withdrawn:
+                yield record
+                continue
+            self.named = self.named or any(turn.media for turn in record.turns)
+            dialogue, failures, counts = take_in_media(record, folder, self._store, self._policy)
+            self.counts += counts
+            yield dialogue
+            yield from failures
 
 
 def take_in_media(
@@ -140,7 +167,8 @@ def _stated_type(medium: Media) -> FileType | None:
 
 
 def _failure(dialogue: Dialogue, place: int, medium: Media, exc: RecordError) -> Failure:
-    source, name = dialogue.source, medium.path or f"{medium.kind} in the record"
+    source = dialogue.source
+    name = protect_name(medium.path) if medium.path else f"{medium.kind} in the record"
     return Failure(
         kind=exc.kind,
         stage=STAGE,
