@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ser_toolkit.errors import UsageError
 from ser_toolkit.journal import Journal
 from ser_toolkit.llm.journaled import JournaledChat
-from ser_toolkit.media.making import FaceMaker, Maker, VoiceMaker
 from ser_toolkit.media.store import MediaStore
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
@@ -25,6 +24,9 @@ from .rewriting import RunStage
 from .stages.faces import FaceGiver
 from .stages.photos import PhotoFolder, open_photos
 from .stages.protect import supporter_may_be_imitated
+
+if TYPE_CHECKING:
+    from ser_toolkit.media.making import Maker
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def _photos(home: Workspace, recipe: Recipe) -> PhotoFolder | None:
 
 
 def _makers(home: Workspace, recipe: Recipe) -> list[Maker]:
+    from ser_toolkit.media.making import FaceMaker, VoiceMaker
+
     store, policy = MediaStore(home.media), recipe.media
     made: list[Maker] = []
     if policy.faces == "generate":

@@ -359,6 +359,8 @@ def _explain(
     if error["type"] == "extra_forbidden":
         return f"{where}: unknown key {key!r}", _known_keys(path[:-1])
     hidden = "base_url" in path  # an address may hold a password
+    if hidden and where.startswith("--set "):
+        where = where.partition("=")[0]
     return (
         f"{where}: {key}: {plain_error(error)}",
         "see the commented ser.yaml of `ser init`" if hidden else f"got {error['input']!r}",

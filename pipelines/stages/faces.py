@@ -16,7 +16,7 @@ from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
 from ser_toolkit.llm.chat import ChatModel, Request
 from ser_toolkit.media import MediaStore
-from ser_toolkit.media.making import made_path
+from ser_toolkit.media.made import made_path
 from ser_toolkit.media.words import pictures_of
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe

@@ -1,7 +1,7 @@
 """Faces and voices that a model makes, through OpenAI-compatible endpoints.
 
 Each is a ChatModel whose reply is the path of a file in the media store. So a `JournaledChat` around it keeps every
-finished call, and a build that is run again asks for nothing twice; `made_path` asks anew where the file is gone.
+finished call, and a build that is run again asks for nothing twice (`made.made_path` asks anew where a file is gone).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from ser_toolkit.errors import RecordError, UsageError
-from ser_toolkit.llm.chat import ChatModel, Reply, Request, Usage, usable
+from ser_toolkit.llm.chat import Reply, Request, Usage
 from ser_toolkit.llm.meter import UsageMeter
 from ser_toolkit.llm.openai import base_url
 from ser_toolkit.llm.openai_transport import Transport
@@ -23,11 +23,9 @@ from ser_toolkit.recipe import Endpoint
 from ser_toolkit.recipe import Media as Policy
 
 from .intake import take_in
+from .made import UNUSABLE
 from .sniffing import HEAD, Kind, sniff
 from .store import MediaStore
-
-UNUSABLE = "unusable_media"
-"""A finish reason of ours: what came is no picture or sound that can be kept, and `text` says why. Kept like any."""
 
 
 class Maker:
@@ -160,17 +158,3 @@ class VoiceMaker(Maker):
         if type is None or type.kind != "audio":
             raise MalformedReply("the body is no MP3, WAV or FLAC")
         return data
-
-
-async def made_path(maker: ChatModel, request: Request, store: MediaStore) -> str:
-    """The path of what `maker` made for this request, asked once more where its file is no longer there.
-
-    Raises RecordError: media, filtered, and what the maker raises.
-    """
-    for asked in (request, request.again()):
-        reply = await maker.complete(asked)
-        if reply.finish_reason == UNUSABLE:
-            raise RecordError("media", reply.text, request_key=reply.request_key)
-        if store.has(path := usable(reply).text):
-            return path
-    raise RecordError("media", "the file that was made is gone", request_key=reply.request_key)
