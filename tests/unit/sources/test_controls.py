@@ -12,7 +12,6 @@ from pipelines.sources.check import check_source
 from ser_toolkit.recipe import SourceSpec
 
 BAD = "I am \x07tired\x0b of it\x1c."
-TALK = [("User", BAD), ("AI", "Since when?")]
 FILES: dict[str, tuple[str, Any]] = {
     "esconv": ("a.json", [{"dialog": [{"speaker": "seeker", "annotation": {}, "content": BAD},
                                       {"speaker": "supporter", "annotation": {}, "content": "Oh."}]}]),
@@ -21,7 +20,8 @@ FILES: dict[str, tuple[str, Any]] = {
     "extes": ("a.json", [{"content": [{"User": BAD}, {"AI": "Oh."}]}]),
     "smilechat": ("a.json", [{"role": "client", "content": BAD}, {"role": "counselor", "content": "Oh."}]),
     "cpsycoun": ("a.txt", f"来访者：我{BAD}\n咨询师：嗯\n"),
-    "messages": ("a.jsonl", [{"messages": [{"role": "user", "content": BAD}, {"role": "assistant", "content": "Oh."}]}]),
+    "messages": ("a.jsonl", [{"messages": [{"role": "user", "content": BAD},
+                                           {"role": "assistant", "content": "Oh."}]}]),
     "json": ("a.json", [{"turns": [{"speaker": "user", "text": BAD}, {"speaker": "ai", "text": "Oh."}]}]),
     "csv": ("a.csv", f'dialogue_id,speaker,text\n1,user,"{BAD}"\n1,ai,Oh.\n'),
     "sage": ("a.jsonl", [{"id": "1", "player": BAD, "scene": "s", "task": "t", "first_talk": "f", "main_cha": "m",
