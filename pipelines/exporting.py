@@ -10,7 +10,7 @@ from typing import Any
 
 from ser_toolkit.errors import DataError
 from ser_toolkit.recipe import Recipe, load_recipe
-from ser_toolkit.releases.licences import objection
+from ser_toolkit.releases.licences import lent_media, objection
 from ser_toolkit.releases.manifest import Manifest, read_manifest
 from ser_toolkit.releases.splits import SPLITS, Ratios
 from ser_toolkit.releases.write import ReleaseInput, ReleaseResult, write_release
@@ -143,3 +143,6 @@ def closed_licences(manifest: Manifest) -> Iterator[str]:
     for source in manifest["sources"]:
         if why := objection(source["licence"]):
             yield f"privately: {source['format']} is {source['licence']}, {why}; --public is refused"
+    for m in lent_media(manifest):
+        if why := objection(m["licence"]):
+            yield f"privately: {m['kind']}s from {m['origin']} are {m['licence']}, {why}; --public is refused"

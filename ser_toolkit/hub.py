@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .errors import DataError, RemoteError, UsageError
 from .releases.card import CARD
-from .releases.licences import objection
+from .releases.licences import lent_media, objection
 from .releases.load import REPO_ID, Release, load_release
 from .releases.manifest import MANIFEST, read_manifest
 from .releases.rows import CONFIGS
@@ -166,8 +166,8 @@ def _refuse_closed_licences(release: Release) -> None:
     ]
     closed += [
         f"{m['kind']} from {m['origin']}: {m['licence']}, {why} ({m['count']})"
-        for m in release.manifest.get("media", ())
-        if m["origin"] not in ("corpus", "video") and (why := objection(m["licence"]))  # a corpus' stand above
+        for m in lent_media(release.manifest)
+        if (why := objection(m["licence"]))
     ]
     if closed:
         raise UsageError(

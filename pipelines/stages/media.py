@@ -116,10 +116,9 @@ def _one(
     if medium.status != "referenced":
         return (medium,), MediaCounts()
     if not _is_wanted(medium, policy):
-        url = medium.url if medium.url and not medium.url.startswith("data:") else None
-        return (medium.model_copy(update={"path": None, "url": url}),), MediaCounts(left=1)
-    if medium.url and not medium.url.startswith("data:"):
-        return (medium.model_copy(update={"path": None, "status": "no media"}),), MediaCounts(addresses=1)
+        return (Media(kind=medium.kind, url=_address(medium)),), MediaCounts(left=1)
+    if address := _address(medium):
+        return (Media(kind=medium.kind, url=address, status="no media"),), MediaCounts(addresses=1)
     data = _inline(medium.url) if medium.url else _read(medium.path or "", places, folder, policy)
     if data is None:
         return (_gone(medium),), MediaCounts(absent=1)
@@ -153,6 +152,16 @@ def _inline(url: str) -> bytes:
         return base64.b64decode(url.partition(",")[2], validate=True)
     except (binascii.Error, ValueError) as exc:
         raise RecordError("media", f"its data URL is no base64: {exc}") from exc
+
+
+def _address(medium: Media) -> str | None:
+    """Where a medium stands, without what may be a key to it (user, query); `None` for a data URL."""
+    if not medium.url or medium.url.startswith("data:"):
+        return None
+    head, _, _ = medium.url.partition("?")
+    scheme, _, rest = head.partition("#")[0].partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _gone(medium: Media) -> Media:

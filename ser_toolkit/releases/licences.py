@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import combinations
 from pathlib import Path
@@ -49,6 +49,11 @@ def objection(licence: str) -> str | None:
     if "nd" in parts:
         return "no derived works"
     return None if _OPEN.fullmatch(folded) else "not known to allow it"
+
+
+def lent_media(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The entries of a manifest's `media` that did not come with their dialogues: under a licence of their own."""
+    return [m for m in manifest.get("media", ()) if m["origin"] not in ("corpus", "video")]
 
 
 def conflicts(licences: Iterable[str]) -> list[str]:

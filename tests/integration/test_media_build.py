@@ -19,7 +19,7 @@ from ser_toolkit.schema import Dialogue, Failure, Trace
 from ser_toolkit.store import read_table
 from ser_toolkit.workspace import Workspace
 from tests.integration.conftest import TEXT
-from tests.unit.media.making import photo, png_bomb, sound, with_exif
+from tests.unit.media.making import photo, png_bomb, sound, video, with_exif
 
 
 def data_url(data: bytes, media_type: str = "image/jpeg") -> dict:
@@ -190,6 +190,7 @@ def test_made_faces_and_voices_are_paid_for_once_and_leave(tmp_path, llm, model_
     assert release.frame("traces")["images"].list.len().to_list() == [1, 1, 1]
     assert release.frame("dialogues")["audio"].list.len().to_list() == [1, 1, 1]
     assert {m["origin"] for m in release.manifest["media"]} == {"model:gpt-image-1", "model:gpt-4o-mini-tts"}
+    assert "images from model:gpt-image-1 are unknown" in result.render()
     again = run(tmp_path / "w", f"jsonl:{source}", llm, *sets)
     assert (again.calls, again.replayed) == (0, 9) and model_server.stats()["made"] == 6
     assert again.export.made.content_hash == release.manifest["content_hash"]
@@ -199,6 +200,33 @@ def test_made_faces_and_voices_are_paid_for_once_and_leave(tmp_path, llm, model_
     assert "127.0.0.1" not in text and "IMAGE_KEY" not in text
     gone = withdraw(home, "jsonl-d1")
     assert (gone.media, gone.replies) == (2, 3) and len(list(home.media.rglob("*.*"))) == 4
+
+
+def test_voices_and_videos_beside_a_corpus(tmp_path, llm, model_server):
+    """AvaMERG's way: one sound and one video an utterance, found by their names."""
+    corpus = tmp_path / "ava"
+    (corpus / "video").mkdir(parents=True)
+    said = (
+        "My dog ran off last night.",
+        "Oh no. Did you find him?",
+        "Not yet. I keep calling.",
+        "I hope he comes back.",
+    )
+    history = [{"index": i, "role": ("speaker", "listener")[i % 2], "utterance": text} for i, text in enumerate(said)]
+    turns = [{"dialogue_history": history[:n], "response": said[n]} for n in (1, 3)]
+    record = {"conversation_id": "00042", "speaker_profile": {"ID": 3}, "listener_profile": {"ID": 5}, "turns": turns}
+    (corpus / "train.json").write_text(json.dumps([record]))
+    (corpus / "dia00042utt2_3.wav").write_bytes(sound())
+    film = video(corpus / "video" / "dia00042utt2_3.mp4")
+    result = run(tmp_path / "w", f"avamerg:{corpus / 'train.json'}", llm)
+    assert result.failures == {} and len(model_server.pictures()) == 1
+    traces = {t.round: t.saw for t in read_table(Workspace(tmp_path / "w").table("traces"), Trace)}
+    assert traces == {1: "text", 2: "image"}
+    release = load_release(result.export.made.path)
+    assert [(m["kind"], m["origin"]) for m in release.manifest["media"]] == [("audio", "corpus"), ("image", "video")]
+    assert len(release.frame("dialogues")["audio"][0]) == 1
+    for file in (tmp_path / "w" / "releases").rglob("*.parquet"):
+        assert film[-200:] not in file.read_bytes(), "of a video a release holds the pictures alone"
 
 
 def test_what_the_recipe_asks_for_and_cannot_be_had_is_told_before_anything_is_paid(tmp_path, llm, model_server):
