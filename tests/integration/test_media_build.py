@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import build
+from pipelines.doctor import examine
 from pipelines.exporting import export
 from pipelines.showing import find, render
 from pipelines.withdrawing import withdraw
@@ -243,3 +244,20 @@ def test_what_the_recipe_asks_for_and_cannot_be_had_is_told_before_anything_is_p
             run(tmp_path / "w", f"messages:{source}", llm, *sets)
         assert "secret" not in str(caught.value)
     assert model_server.stats().get("calls", 0) == 0
+
+
+def test_doctor_tells_of_faces_and_voices(tmp_path, monkeypatch):
+    monkeypatch.delenv("IMAGE_KEY", raising=False)
+
+    def media(recipe: str):
+        (tmp_path / "ser.yaml").write_text(recipe)
+        (found,) = (c for c in examine(tmp_path).checks if c.name == "media")
+        return found
+
+    assert media("seed: 1\n").what == "faces: files; voices: files"
+    broken = media("media: {faces: folder, folder: none}\n")
+    assert broken.state == "broken" and "no such folder" in broken.what
+    photo_folder(tmp_path / "photos")
+    assert media("media: {faces: folder, folder: photos}\n").state == "ok", "a relative folder counts from the recipe"
+    image = "{base_url: http://localhost:9/v1, api_key_env: IMAGE_KEY}"
+    assert media(f"media: {{faces: generate, image: {image}}}\n").what.endswith("IMAGE_KEY is not set")
