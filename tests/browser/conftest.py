@@ -23,8 +23,9 @@ def chromium() -> str | None:
     return named or next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One for a module: while Playwright runs, no other event loop of this process can."""
     path = chromium()
     if path is None:
         lacking("no Chromium here: `apt-get install chromium` (or set PLAYWRIGHT_CHROMIUM) runs the browser tests")
