@@ -1,6 +1,6 @@
 """`ser build`: the order of the stages, and what stands between them.
 
-    import, media, protect -> synthesize (scenarios only) -> filter -> faces -> sample and reason -> rewrite -> export
+    import, media, protect -> synthesize (from scenarios) -> filter -> faces -> sample and reason -> rewrite -> export
 
 Each stage reads tables and writes one; the engine runs it, the journal remembers its calls. Nothing here is resumed by
 bookkeeping of its own: a build that was stopped is run again from the start and replays what it has paid for.
@@ -27,7 +27,7 @@ from ser_toolkit.progress import Progress
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe, SourceSpec, load_recipe
 from ser_toolkit.releases.write import check_version
-from ser_toolkit.schema import Dialogue, Failure, Scenario, Trace, Verdict
+from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace
 
@@ -43,7 +43,7 @@ from .stages.filter import filter_is_enforced, judge_dialogue
 from .stages.protect import ProtectCounts, supporter_may_be_imitated
 from .stages.reason import reason
 from .stages.sample import keep_drawn
-from .stages.synthesize import synthesize
+from .synthesizing import synthesize_scenarios
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +238,11 @@ class _Build:
         self.notes += media.notes()
 
     async def _synthesize(self) -> None:
-        await self.runner.run(
-            "synthesize",
-            read_table(self.home.table("scenarios"), Scenario),
-            lambda s: synthesize(s, self.chat, self.recipe, self.prompts),
-            TableWriter(self.home.table("synthesized"), Dialogue),
-        )
+        made = await synthesize_scenarios(self.home, self.recipe, self.chat, self.prompts, self.runner)
+        self.protected += made.protected
+        self.notes += made.notes
+        if made.told:
+            self.found["synthesis"] = made.told
 
     async def _filter(self) -> None:
         await self.runner.run(

@@ -35,6 +35,7 @@ def lineage_of(
         for section in (tree["llm"], tree["media"]["image"], tree["media"]["speech"]):
             section.pop(hidden)
     tree["llm"]["model"] = _spec_name(recipe.llm.model)
+    tree["synthesize"]["stock_phrases"] = {k: Path(v).name for k, v in recipe.synthesize.stock_phrases.items()}
     tree["media"]["folder"] = recipe.media.folder and Path(recipe.media.folder).name
     return {
         "recipe": tree,

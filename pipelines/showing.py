@@ -20,7 +20,7 @@ WIDTH = 100
 CANDIDATES = 10
 """Ids that are named where the start of one is not enough."""
 SHOWN = (
-    *("imported", "scenarios", "synthesized", "verdicts", "traces", "failures"),
+    *("imported", "scenarios", "invented", "synthesized", "verdicts", "traces", "failures"),
     *("profiles", "rewritten", "rewrite_verdicts", "rewrite_quality", "rewrite_traces"),
 )
 

@@ -22,6 +22,7 @@ TABLES: dict[str, type[Record]] = {
     "imported": Dialogue,
     "scenarios": Scenario,
     "import_failures": Failure,
+    "invented": Scenario,
     "synthesized": Dialogue,
     "verdicts": Verdict,
     "dialogues": Dialogue,
@@ -101,7 +102,7 @@ def _family(home: Workspace, id: str) -> frozenset[str]:
     """The record and all that descends from it."""
     known = id in withdrawn_ids(home)
     family = {id}
-    for name in ("imported", "scenarios", "synthesized", "profiles", "rewritten"):
+    for name in ("imported", "scenarios", "invented", "synthesized", "profiles", "rewritten"):
         for record in read_table(home.table(name), TABLES[name]):
             known = known or _ids(record)[0] == id
             if family & set(_ids(record)):

@@ -107,6 +107,11 @@ FAILURE_KINDS = {
     "timeout": "no whole reply came within the time allowed, after all retries",
     "unavailable": "the server could not answer, after all retries",
     "rewrite": "a rewritten utterance is no single utterance of its speaker, or nothing was rewritten",
-    "seeker_role": "a simulated seeker began to act as the helper, or repeats itself",
+    "seeker_role": "a simulated seeker began to act as the helper, or says nothing",
+    "supporter_role": "a simulated supporter began to act as the seeker, or speaks for both",
+    "repetition": "a simulated speaker repeats its opening, itself or the other",
+    "goodbye_loop": "the speakers say goodbye over and over",
+    "stock_phrase": "a simulated supporter speaks in stock phrases",
+    "near_duplicate": "a synthesized dialogue or scenario repeats an earlier one, or opens as it does",
 }
 """Every `Failure.kind`, and what it means."""

@@ -12,18 +12,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from .errors import UsageError
 from .plain import plain_error
+from .recipe_section import Section
+from .recipe_synthesis import Synthesize
 
 RECIPE_FILE = "ser.yaml"
-
-
-class Section(BaseModel):
-    """A part of the recipe: frozen, and no unknown key passes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Prices(Section):
@@ -112,12 +108,6 @@ class Sample(Section):
     keep: Literal["target", "history"] = Field(
         default="target", description="drawn rounds are the targets, or also the only history kept"
     )
-
-
-class Synthesize(Section):
-    """Turn-by-turn play of a scenario by a simulated seeker and a supporter."""
-
-    max_rounds: int = Field(default=6, ge=1, description="seeker-supporter exchanges, at most")
 
 
 class Reason(Section):

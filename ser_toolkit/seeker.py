@@ -2,16 +2,18 @@
 
 In its view of the talk the roles are flipped: its own lines are the assistant's, the supporter's the user's. Chat
 templates want a user first, so the prompt's own question stands before the seeker's opening, which is thereby kept,
-also when a long talk is cut to fit. A line that betrays the role (see `seeker_checks`) is asked for once more, then the
-record fails as `seeker_role`.
+also when a long talk is cut to fit. A line that betrays the role or repeats what was said (see `seeker_checks`) is
+asked for once more, then the record fails.
+
+How it feels can be tracked from line to line, from 0 (cannot bear it, wants to give up) to 100 (relieved, understood).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from .errors import RecordError
 from .history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_cues, render_history
@@ -21,7 +23,7 @@ from .prompting import Prompts
 from .recipe import Recipe
 from .schema import Cue, Lang, Role, Scenario, Turn
 from .seeds import derive_seed
-from .seeker_checks import END_MARKER, find_faults, says_goodbye, split_marker
+from .seeker_checks import END_MARKER, FAULT_KINDS, find_faults, says_goodbye, split_marker
 from .taxonomy import ZH
 
 LINE_TOKENS = 160
@@ -39,23 +41,40 @@ _NAMES = tuple(name + colon for names in ROLE_NAMES.values() for name in names.v
 
 @dataclass(frozen=True, slots=True)
 class SeekerTurn:
-    """What a seeker does next: a line (empty where it only stops), its cues, whether it ends the talk."""
+    """What a seeker does next: a line (empty where it only stops), its cues, whether it ends the talk.
+
+    `feeling` is how it feels by now, 0 to 100; `None` where that is not tracked, or could not be read.
+    """
 
     text: str
     cues: tuple[Cue, ...] = ()
     is_end: bool = False
+    feeling: int | None = None
 
 
 class Seeker:
-    """The seeker of one scenario. It keeps no state: the transcript is all that it remembers."""
+    """The seeker of one scenario. It keeps no state: the transcript is all that it remembers.
 
-    def __init__(self, scenario: Scenario, chat: ChatModel, recipe: Recipe, prompts: Prompts, stage: str) -> None:
-        self.scenario, self.chat, self.recipe, self.prompts, self.stage = scenario, chat, recipe, prompts, stage
+    `salt` tells several plays of one scenario apart: it enters the seeds.
+    """
 
-    async def speak(self, transcript: Sequence[Turn]) -> SeekerTurn:
+    def __init__(
+        self,
+        scenario: Scenario,
+        chat: ChatModel,
+        recipe: Recipe,
+        prompts: Prompts,
+        stage: str,
+        salt: tuple[str | int, ...] = (),
+    ) -> None:
+        self.scenario, self.chat, self.recipe, self.prompts = scenario, chat, recipe, prompts
+        self.stage, self.salt = stage, salt
+
+    async def speak(self, transcript: Sequence[Turn], feeling: int | None = None) -> SeekerTurn:
         """Its next line after `transcript`. The first is the scenario's opening, where there is one.
 
-        Raises RecordError: seeker_role where the line betrays the role twice, and what the model raises.
+        `feeling` is how it felt so far, 0 to 100: then the turn tells how it feels now, in the call for its cues.
+        Raises RecordError: a kind of `FAULT_KINDS` where the line is out of role twice, and what the model raises.
         """
         said = [t.text for t in transcript if t.speaker == "seeker"]
         may_end = sum(t.speaker == "supporter" for t in transcript) >= ROUNDS_BEFORE_END
@@ -63,7 +82,10 @@ class Seeker:
         if said or not text:
             text, has_marker = await self._line(transcript, said, may_end)
         is_end = may_end and (has_marker or says_goodbye(text, self.scenario.lang))
-        return SeekerTurn(text, await self._cues(transcript, text) if text else (), is_end)
+        if not text:
+            return SeekerTurn(text, is_end=is_end)
+        cues, feeling = await self._state(transcript, text, feeling)
+        return SeekerTurn(text, cues, is_end, feeling)
 
     async def _line(self, transcript: Sequence[Turn], said: list[str], may_end: bool) -> tuple[str, bool]:
         lang, small = self.scenario.lang, is_small(self.recipe)
@@ -74,7 +96,7 @@ class Seeker:
         else:
             frame = self.prompts.get("seeker", lang).render(**self._about(), may_end=may_end)
             messages = chat_view(frame, transcript, "seeker", lang, self.chat.context_tokens)
-        request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript))
+        request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript), salt=self.salt)
         failure = RecordError("seeker_role", "it says nothing")
         for _ in range(SMALL_TRIES if small else TRIES):
             try:
@@ -84,8 +106,11 @@ class Seeker:
                 faults = find_faults(text, said, heard, lang)
                 if not faults and (text or (has_marker and may_end)):
                     return text, has_marker
-                reason = "; ".join(faults) or "it says nothing"
-                failure = RecordError("seeker_role", reason, text=reply.text, request_key=reply.request_key)
+                kind, reason = (
+                    FAULT_KINDS[faults[0]] if faults else "seeker_role",
+                    "; ".join(faults) or "it says nothing",
+                )
+                failure = RecordError(kind, reason, text=reply.text, request_key=reply.request_key)
             except RecordError as exc:
                 if exc.kind not in ASK_AGAIN:
                     raise
@@ -93,43 +118,54 @@ class Seeker:
             request = request.again()
         raise failure
 
-    async def _cues(self, transcript: Sequence[Turn], text: str) -> tuple[Cue, ...]:
-        """How the seeker looks and sounds; none where the model cannot tell, which harms nobody's words."""
+    async def _state(
+        self, transcript: Sequence[Turn], text: str, feeling: int | None
+    ) -> tuple[tuple[Cue, ...], int | None]:
+        """How the seeker looks and sounds, and how it feels; nothing where the model cannot tell, which harms nobody's
+        words.
+        """
         lang = self.scenario.lang
         turns = [*transcript, Turn(speaker="seeker", text=text)][-3:]
-        prompt = self.prompts.get("seeker_cues", lang)
-        messages = prompt.render(history=render_history(turns, lang), situation=one_line(self.scenario.situation))
-        schema = SMALL_CUES[lang] if is_small(self.recipe) else CUES
+        messages = self.prompts.get("seeker_cues", lang).render(
+            history=render_history(turns, lang), situation=one_line(self.scenario.situation), feeling=feeling
+        )
+        schema = SMALL_CUES[lang] if is_small(self.recipe) else CUES if feeling is None else STATE
         try:
-            request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript), "cues")
+            request = line_request(
+                messages, self.recipe, self.scenario.id, self.stage, len(transcript), "cues", self.salt
+            )
             value, _ = await ask_json(self.chat, replace(request, stop=()), schema)
         except RecordError as exc:
             if exc.kind not in ASK_AGAIN:
                 raise
-            return ()
-        source = f"model:{self.chat.model}"
-        return tuple(
-            Cue(channel=channel, text=one_line(value[channel]), source=source)
-            for channel in ("face", "voice")
-            if value[channel].strip()
-        )
+            return (), None
+        return read_cues(value, f"model:{self.chat.model}"), value.get("feeling")
 
     def _about(self) -> dict[str, Any]:
         """What the prompt tells the seeker about itself."""
-        scenario = self.scenario
-        emotion = (scenario.emotion.ser or scenario.emotion.original) if scenario.emotion else ""
-        intensity = scenario.intensity or ""
-        if scenario.lang == "zh":
-            emotion, intensity = ZH.get(emotion, emotion), ZH.get(intensity, intensity)
-        persona = " ".join(one_line(s.persona) for s in scenario.speakers if s.role == "seeker")
-        return {
-            "situation": one_line(scenario.situation),
-            "persona": persona,
-            "emotion": one_line(emotion),
-            "intensity": one_line(intensity),
-            "hidden_intention": one_line(scenario.hidden_intention),
-            "end_marker": END_MARKER,
-        }
+        return {**about_seeker(self.scenario), "end_marker": END_MARKER}
+
+
+def about_seeker(scenario: Scenario) -> dict[str, str]:
+    """A scenario as the values of a prompt, in its language."""
+    emotion = (scenario.emotion.ser or scenario.emotion.original) if scenario.emotion else ""
+    intensity = scenario.intensity or ""
+    if scenario.lang == "zh":
+        emotion, intensity = ZH.get(emotion, emotion), ZH.get(intensity, intensity)
+    return {
+        "situation": one_line(scenario.situation),
+        "persona": " ".join(one_line(s.persona) for s in scenario.speakers if s.role == "seeker"),
+        "culture": one_line(scenario.culture),
+        "emotion": one_line(emotion),
+        "intensity": one_line(intensity),
+        "hidden_intention": one_line(scenario.hidden_intention),
+    }
+
+
+def read_cues(value: Mapping[str, Any], source: str) -> tuple[Cue, ...]:
+    """The cues of a JSON answer; an empty one is none."""
+    channels: tuple[Literal["face", "voice"], ...] = ("face", "voice")
+    return tuple(Cue(channel=c, text=one_line(value[c]), source=source) for c in channels if value[c].strip())
 
 
 def is_small(recipe: Recipe) -> bool:
@@ -138,9 +174,15 @@ def is_small(recipe: Recipe) -> bool:
 
 
 def line_request(
-    messages: tuple[Message, ...], recipe: Recipe, scenario_id: str, stage: str, turn: int, what: str = "line"
+    messages: tuple[Message, ...],
+    recipe: Recipe,
+    scenario_id: str,
+    stage: str,
+    turn: int,
+    what: str = "line",
+    salt: tuple[str | int, ...] = (),
 ) -> Request:
-    """The call for one line of a played scenario; its seed hangs on scenario, stage, turn and what is asked.
+    """The call for one line of a played scenario; its seed hangs on scenario, stage, turn, what is asked, and `salt`.
 
     A line is one line; a small model, which would go on and on, is stopped after a sentence.
     """
@@ -149,7 +191,7 @@ def line_request(
         temperature=recipe.llm.temperature,
         top_p=recipe.llm.top_p,
         max_tokens=LINE_TOKENS,
-        seed=derive_seed(recipe.seed, scenario_id, stage, turn, what),
+        seed=derive_seed(recipe.seed, scenario_id, stage, turn, what, *salt),
         stop=(". ", "\n") if is_small(recipe) else ("\n",),
         stage=stage,
         record_id=scenario_id,
@@ -200,8 +242,12 @@ def spoken(text: str) -> str:
     return text
 
 
-CUES = object_schema(face={"type": "string", "maxLength": 120}, voice={"type": "string", "maxLength": 120})
+CUE = {"type": "string", "maxLength": 120}
+FEELING = {"type": "integer", "minimum": 0, "maximum": 100}
+CUES = object_schema(face=CUE, voice=CUE)
 """Cues in the model's own words."""
+STATE = object_schema(face=CUE, voice=CUE, feeling=FEELING)
+"""Beside them how the seeker feels."""
 
 SMALL_CUES: dict[Lang, dict[str, Any]] = {
     "en": object_schema(

@@ -111,22 +111,30 @@ def loops(text: str) -> bool:
     return any(n >= 3 for n in sentences.values())
 
 
+FAULT_KINDS = {
+    "it acts as the helper": "seeker_role",
+    "it repeats its opening": "repetition",
+    "it repeats itself": "repetition",
+    "it repeats the supporter": "repetition",
+    "it says one sentence over and over": "repetition",
+    "it says goodbye in circles": "goodbye_loop",
+}
+"""What can be wrong with a seeker's line -> the kind of failure that it becomes."""
+
+
 def find_faults(text: str, said: Sequence[str], heard: Sequence[str], lang: Lang) -> list[str]:
-    """What is wrong with a seeker's new line. `said` are its own earlier lines, `heard` the supporter's."""
-    faults = []
-    if acts_as_helper(text, lang):
-        faults.append("it acts as the helper")
-    if said and repeats(text, said[:1]):
-        faults.append("it repeats its opening")
-    elif repeats(text, said):
-        faults.append("it repeats itself")
-    if repeats(text, heard):
-        faults.append("it repeats the supporter")
-    if loops(text):
-        faults.append("it says one sentence over and over")
-    if circles_goodbye([*said, text], lang):
-        faults.append("it says goodbye in circles")
-    return faults
+    """What is wrong with a seeker's new line, in the words of `FAULT_KINDS`. `said` are its own earlier lines, `heard`
+    the supporter's.
+    """
+    found = {
+        "it acts as the helper": acts_as_helper(text, lang),
+        "it repeats its opening": repeats(text, said[:1]),
+        "it repeats itself": repeats(text, said[1:]),
+        "it repeats the supporter": repeats(text, heard),
+        "it says one sentence over and over": loops(text),
+        "it says goodbye in circles": circles_goodbye([*said, text], lang),
+    }
+    return [fault for fault, has in found.items() if has]
 
 
 def _units(text: str) -> Counter[str]:

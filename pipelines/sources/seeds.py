@@ -72,6 +72,7 @@ def _scenario(raw: Raw, context: ReadContext) -> Scenario:
         problem=record.get("problem", ""),
         emotion=_label(record["emotion"]) if record.get("emotion") else None,
         intensity=record.get("intensity"),
+        culture=record.get("culture", ""),
         speakers=(Speaker(role="seeker", persona=persona),) if persona else (),
         hidden_intention=record.get("hidden_intention", ""),
         opening=record.get("opening", ""),

@@ -2,14 +2,12 @@
 
 A split is a stable hash of the root id, so a rewrite stands with its original and nothing ever moves. Copies
 (the same opening, or nearly the same text) that hash to different splits stay only in the strictest one. May
-import: the vocabulary, numpy, rensa.
+import: the vocabulary, near_duplicates, numpy.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-import unicodedata
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,8 +15,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from rensa import RMinHash  # pyright: ignore[reportAttributeAccessIssue]  (a compiled module)
 
+from ser_toolkit.near_duplicates import NEAR, PERMUTATIONS, opening_key, said_in, sketch
 from ser_toolkit.schema import Dialogue
 
 SPLITS = ("train", "validation", "test")
@@ -26,23 +24,7 @@ SPLITS = ("train", "validation", "test")
 
 Ratios = tuple[float, float, float]
 
-NEAR = 0.8
-"""Estimated Jaccard similarity from which two dialogues are near duplicates."""
-
-_PERMUTATIONS, _BANDS, _SHINGLE, _SEED = 128, 16, 5, 20601
-_TEXT_LIMIT = 4000  # characters of a dialogue that are compared
-_TURN_LIMIT = 1000  # characters of a turn that count for the opening
-_UNSPOKEN = re.compile(r"[\W_]+")
-_WIDE = re.compile(r"[\u2e80-\U0003ffff]")
-_MIN_OPENING = 8  # letters that an opening must have beside its greeting; a Chinese character counts as 3
-
-_GREETINGS = re.compile(
-    r"\b(?:hi|hello|hey|hiya|there|good (?:morning|afternoon|evening|day)"
-    r"|nice to meet you|how (?:are|r) (?:you|u)(?: doing)?(?: today)?|how is it going"
-    r"|i(?:['’]?m| am) (?:good|fine|ok|okay)"
-    r"|(?:fine|good|great|well|not bad)?\W*(?:and|what about|how about) you(?:rself)?|thanks|thank you|yes|ok|okay)\b"
-    r"|你好|您好|嗨|哈喽|哈啰|早上好|下午好|晚上好|在吗|老师|医生|谢谢"
-)
+_BANDS = 16  # of each sketch; dialogues that agree in a whole band are compared
 
 
 def split_of(root_id: str, ratios: Ratios) -> str:
@@ -52,27 +34,6 @@ def split_of(root_id: str, ratios: Ratios) -> str:
     if point < test:
         return "test"
     return "validation" if point < test + validation else "train"
-
-
-def normalise(text: str) -> str:
-    """Letters and digits alone, in one width and case: what remains is what was said."""
-    return _UNSPOKEN.sub("", unicodedata.normalize("NFKC", text).casefold())
-
-
-def opening_key(dialogue: Dialogue) -> str:
-    """What the seeker opens with, normalised, greetings left out.
-
-    "Hi, how are you?" opens half of all chats and would tie them into one group, so turns are added until the seeker
-    has said something of its own. A seeker who never does is compared by the whole of what it says.
-    """
-    said = ""
-    for turn in dialogue.turns:
-        if turn.speaker == "seeker":
-            folded = unicodedata.normalize("NFKC", turn.text[:_TURN_LIMIT]).casefold()
-            said += normalise(_GREETINGS.sub(" ", folded))
-            if len(said) + 2 * len(_WIDE.findall(said)) >= _MIN_OPENING:
-                return said
-    return normalise("".join(t.text for t in dialogue.turns if t.speaker == "seeker"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +130,8 @@ class _Index:
                 if key:
                     seen = first.setdefault(hashlib.blake2b(f"{reason} {key}".encode(), digest_size=12).digest(), n)
                     self._join(seen, n, reason)
-            signatures.extend(_signature(dialogue))
-        self._join_near(np.frombuffer(signatures, dtype=np.uint32).reshape(-1, _PERMUTATIONS))
+            signatures.extend(sketch(said_in(dialogue), dialogue.id))
+        self._join_near(np.frombuffer(signatures, dtype=np.uint32).reshape(-1, PERMUTATIONS))
         self._groups: dict[int, list[int]] = defaultdict(list)
         for n in range(len(self.ids)):
             self._groups[self._root(n)].append(n)
@@ -194,7 +155,7 @@ class _Index:
         """In each band, sorted, equal neighbours and the first of each run are compared: near-linear,
         whatever repeats.
         """
-        width = _PERMUTATIONS // _BANDS
+        width = PERMUTATIONS // _BANDS
         for band in range(_BANDS if len(signatures) > 1 else 0):
             part = np.ascontiguousarray(signatures[:, band * width : (band + 1) * width])
             keys = part.view(np.dtype((np.void, part.itemsize * width))).ravel()
@@ -220,11 +181,3 @@ class _Index:
         low, high = sorted((self._root(a), self._root(b)))
         self._parent[high] = low
         self._reasons[low] |= self._reasons.pop(high, set()) | {reason}
-
-
-def _signature(dialogue: Dialogue) -> list[int]:
-    text = normalise("".join(t.text for t in dialogue.turns)[:_TEXT_LIMIT])
-    sketch = RMinHash(num_perm=_PERMUTATIONS, seed=_SEED)
-    # Too short for one shingle: its own text, or the id where there is none: empty texts are no copies.
-    sketch.update([text[i : i + _SHINGLE] for i in range(len(text) - _SHINGLE + 1)] or [text or dialogue.id])
-    return sketch.digest()

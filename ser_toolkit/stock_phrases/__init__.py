@@ -7,6 +7,7 @@ library.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
@@ -15,9 +16,14 @@ from ser_toolkit.schema import Lang
 
 @cache
 def phrases(lang: Lang) -> tuple[str, ...]:
-    """The phrases of a language, folded; "#" begins a comment."""
-    text = (Path(__file__).parent / f"{lang}.txt").read_text(encoding="utf-8")
-    return tuple(fold(line) for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    """The bundled phrases of a language, folded."""
+    return read(Path(__file__).parent / f"{lang}.txt")
+
+
+def read(path: Path) -> tuple[str, ...]:
+    """The phrases of a list, folded; "#" begins a comment. Raises OSError, UnicodeDecodeError."""
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return tuple(fold(line) for line in lines if line.strip() and not line.startswith("#"))
 
 
 def fold(text: str) -> str:
@@ -26,6 +32,11 @@ def fold(text: str) -> str:
 
 
 def find_phrases(text: str, lang: Lang) -> list[str]:
-    """The phrases that stand in a text, in the order of the list."""
+    """The bundled phrases that stand in a text, in the order of the list."""
+    return find_in(text, phrases(lang))
+
+
+def find_in(text: str, known: Iterable[str]) -> list[str]:
+    """Those of these folded phrases that stand in a text, in their order."""
     folded = fold(text)
-    return [p for p in phrases(lang) if p in folded]
+    return [p for p in known if p in folded]

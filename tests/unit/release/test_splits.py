@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ser_toolkit.releases.splits import SPLITS, assign_splits, check_leakage, normalise, opening_key, split_of
+from ser_toolkit.near_duplicates import normalise, opening_key
+from ser_toolkit.releases.splits import SPLITS, assign_splits, check_leakage, split_of
 from ser_toolkit.schema import Dialogue
 from tests.unit.release.making import crowd, dialogue, six
 
