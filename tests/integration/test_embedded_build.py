@@ -32,6 +32,7 @@ def test_a_mixed_build_of_real_corpora(tmp_path, shared_data):
         f"smilechat:{shared_data / 'smilechat'}",
     ]
     sets = [*SHORT, "filter.enabled=false", "llm.context_tokens=700", "failures.max_share=0.5"]
+    sets.append("protect.imitate_crisis=true")  # the first of smilechat is marked
     result = build(tmp_path, sources=sources, limit=1, sets=sets, quiet=True)
     traces = list(read_table(Workspace(tmp_path).table("traces"), Trace))
     made = {t.dialogue_id.split("-")[0] for t in traces}

@@ -329,10 +329,11 @@ def test_any_text_parses(text):
     ],
     ids=lambda t: repr(t[:16]),
 )
-def test_a_megabyte_of_hostile_text_takes_under_a_second(hostile_text):
+def test_a_megabyte_of_hostile_text_is_read_in_linear_time(hostile_text):
+    """About a second even on a slow machine; what is not linear takes many minutes."""
     began = time.process_time()
     parsed = parse_trace(hostile_text)
-    assert time.process_time() - began < 1.0
+    assert time.process_time() - began < 20
     assert parsed.problems
 
 
