@@ -16,8 +16,8 @@ from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from ser_toolkit.schema import Cue, Dialogue, Lang, Record, RiskLevel, Role, Trace, Turn, content_id
-from ser_toolkit.verdicts import Better, Position, Shown, unblinded
+from ser_toolkit.schema import RISK_LEVELS, Cue, Dialogue, Lang, Record, RiskLevel, Role, Trace, Turn, content_id
+from ser_toolkit.verdicts import Better, Position, Shown, is_pair, unblinded
 
 Part = Literal["step1", "step2", "step3", "reply"]
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -30,7 +30,6 @@ Reason = Literal["empathy", "fit", "safety", "natural", "helpful", "length"]
 """What may be given as the reason of a verdict: feels with the person, fits what was said, does no harm, sounds like a
 person, helps, is as long as it should be.
 """
-RISK_ORDER: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
 LONGEST_TEXT = 10_000
 """Characters of a critique or a comment."""
 
@@ -88,7 +87,7 @@ class Item(Record):
 
     @property
     def has_pair(self) -> bool:
-        return bool(self.reference.strip()) and self.reference.strip() != self.generated.strip()
+        return is_pair(self.generated, self.reference)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -242,7 +241,7 @@ def item_of(dialogue: Dialogue, trace: Trace) -> Item:
 def gravest(turns: Iterable[ShownTurn]) -> RiskLevel | None:
     """The gravest crisis level of these turns."""
     found = {t.risk for t in turns}
-    return next((level for level in reversed(RISK_ORDER) if level in found), None)
+    return next((level for level in reversed(RISK_LEVELS) if level in found), None)
 
 
 def _shown(turn: Turn) -> ShownTurn:

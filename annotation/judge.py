@@ -15,9 +15,10 @@ from typing import Any
 
 from ser_toolkit.engine import Watcher, run_stage
 from ser_toolkit.errors import RecordError
-from ser_toolkit.history import estimate_tokens, fit_turns, one_line, render_history
+from ser_toolkit.history import first_fitting, one_line, render_history
 from ser_toolkit.llm.chat import ChatModel, Image, Message, Request
 from ser_toolkit.llm.structured import ask_json, object_schema
+from ser_toolkit.media.store import find_file
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
 from ser_toolkit.schema import Cue, Failure, Turn
@@ -29,7 +30,6 @@ from .ledger import Ledger
 
 STAGE = "annotate"
 ROUTE = "judge"
-PROMPT_MARGIN = 64
 LONGEST_CRITIQUE = 400
 UNUSABLE = frozenset({"schema", "truncated", "empty_reply", "filtered", "refused_request"})
 """Failures that another run would meet again; for the others the item stays on the judge's desk."""
@@ -109,10 +109,8 @@ async def judge_view(
     first, second = map(one_line, view.replies or ("", ""))
     values = {f"step{s.number}": one_line(s.text) for s in view.steps} | {"first": first, "second": second}
     turns = [_turn(t) for t in view.history]
-    start = 0
-    if chat.context_tokens is not None:
-        frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", **values))
-        start = fit_turns(turns, chat.context_tokens - recipe.llm.max_tokens - frame - PROMPT_MARGIN, view.lang)
+    limit = recipe.llm.max_tokens
+    start = first_fitting(turns, view.lang, chat.context_tokens, limit, lambda: prompt.render(history="", **values))
     messages = prompt.render(history=render_history(turns[start:], view.lang), **values)
     if chat.vision:
         images = tuple(_images(view.history[start:], media))
@@ -121,7 +119,7 @@ async def judge_view(
         messages,
         temperature=recipe.llm.temperature,
         top_p=recipe.llm.top_p,
-        max_tokens=recipe.llm.max_tokens,
+        max_tokens=limit,
         seed=derive_seed(recipe.seed, view.id, STAGE),
         stage=STAGE,
         record_id=record_id,
@@ -160,14 +158,7 @@ def _images(turns: Iterable[ShownTurn], media: Path) -> Iterable[Image]:
     for turn in turns:
         last = list(turn.photos) if turn.speaker == "seeker" else []
     for photo in last:
-        file = photo_file(media, photo)
+        file = find_file(media, photo.sha256)
         if file is None:
             raise RecordError("unreadable", f"the image {photo.sha256[:12]} is not in {media.name}/")
         yield Image(file.read_bytes(), photo.media_type)
-
-
-def photo_file(media: Path, photo: Photo) -> Path | None:
-    """Where a photo stands in a workspace's media folder, which names files by their hash."""
-    if not photo.sha256.isalnum():
-        return None
-    return next(media.glob(f"{photo.sha256[:2]}/{photo.sha256}.*"), None)

@@ -101,7 +101,7 @@ def label_report(state: RoundState, sources: Sequence[Source], *, resamples: int
         "undecided": {p: sum(p in c.undecided for c in done) for p in PARTS},
         "labels": {p: _tally(c.parts[p].label for c in done if p in c.parts) for p in PARTS},
         "agreement": {p: [asdict(a) for a in agreement(state, p, sources, resamples=resamples)] for p in PARTS},
-    }  # fmt: skip
+    }
 
 
 def agreement(

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import Field
 
+from ser_toolkit.errors import UsageError
 from ser_toolkit.schema import Record
 
 from .blinding import fraction, view_id
@@ -198,6 +199,15 @@ class RoundState:
     def answer_to(self, showing: Showing) -> Answer | None:
         """The answer that holds for this showing."""
         return self.answers.get(showing.item_id, {}).get((showing.annotator, showing.repeat))
+
+    def must_have_people(self) -> None:
+        """Raises UsageError where fewer people are in the round than each item wants."""
+        people = [a for a, source in self.annotators.items() if source == "person"]
+        if len(people) < self.settings.overlap:
+            raise UsageError(
+                f"the round has {len(people)} people, and each item wants {self.settings.overlap}",
+                "name more with --annotators; one more than that settles disagreements",
+            )
 
     def may_see(self, item: str, annotator: str, now: float) -> bool:
         """Whether the item could be given to this person: neither answered, nor skipped, nor on their desk."""

@@ -198,7 +198,7 @@ async def _judge(
     try:
         places = getattr(chat.inner, "max_concurrency", 2 * recipe.llm.concurrency)
         judged = await judge_round(
-            ledger, chat, recipe, Prompts(home.prompts), seats=names, media=home.root / "media", concurrency=places,
+            ledger, chat, recipe, Prompts(home.prompts), seats=names, media=home.media, concurrency=places,
             watcher=progress,
         )  # fmt: skip
     finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ser_toolkit.workspace import Workspace
 from .annotating import known_round, open_round
 
 
-def start(workspace: Path, to: str, annotators: str, sets: Iterable[str]) -> dict[str, Any]:
+def start(workspace: Path, to: str, annotators: Sequence[str], sets: Iterable[str]) -> dict[str, Any]:
     """Start the route's own server and push the round into it."""
     with _round(workspace, annotators, sets) as ledger:
         route = _route(workspace, to, None, None)
@@ -24,7 +24,7 @@ def start(workspace: Path, to: str, annotators: str, sets: Iterable[str]) -> dic
 
 
 def push(
-    workspace: Path, to: str, annotators: str, url: str | None, token_env: str | None, sets: Iterable[str]
+    workspace: Path, to: str, annotators: Sequence[str], url: str | None, token_env: str | None, sets: Iterable[str]
 ) -> dict[str, Any]:
     """Carry every task that is due."""
     with _round(workspace, annotators, sets) as ledger:
@@ -38,24 +38,14 @@ def pull(workspace: Path, to: str, url: str | None, token_env: str | None, sets:
         return _route(workspace, to, url, token_env).pull(ledger).model_dump(mode="json")
 
 
-def split_names(annotators: str) -> list[str]:
-    """Names separated by commas. Raises UsageError for one that comes twice."""
-    names = [n.strip() for n in annotators.split(",") if n.strip()]
-    if len(set(names)) < len(names):
-        raise UsageError(f"--annotators {annotators}: a name comes twice", "each person has a name of their own")
-    return names
-
-
-def _round(workspace: Path, annotators: str, sets: Iterable[str]) -> Ledger:
+def _round(workspace: Path, annotators: Sequence[str], sets: Iterable[str]) -> Ledger:
     home = Workspace(workspace).must_exist()
-    ledger = open_round(home, load_recipe(home.root, sets), split_names(annotators))
-    people = [a for a, s in ledger.state.annotators.items() if s == "person"]
-    if len(people) < ledger.state.settings.overlap:
+    ledger = open_round(home, load_recipe(home.root, sets), annotators)
+    try:
+        ledger.state.must_have_people()
+    except UsageError:
         ledger.close()
-        raise UsageError(
-            f"the round has {len(people)} people, and each item wants {ledger.state.settings.overlap}",
-            "name more with --annotators; one more than that settles disagreements",
-        )
+        raise
     return ledger
 
 

@@ -6,13 +6,13 @@ names.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ser_toolkit.errors import RemoteError, UsageError
+from ser_toolkit.llm.keys import read_key
 from ser_toolkit.metrics.repetition import Embedder
 from ser_toolkit.recipe import Endpoint
 
@@ -37,7 +37,7 @@ class ServerEmbedder:
         self.name = model
         self._url = settings.base_url[0] if settings.base_url else None
         self._limits: dict[str, Any] = {"timeout": settings.timeout_s, "max_retries": settings.max_retries}
-        self._key = os.environ.get(settings.api_key_env, "").strip()
+        self._key = read_key(settings)
         if self._url is None and not self._key:
             raise UsageError(
                 f"--embed openai:{model}: neither an address nor a key",

@@ -72,12 +72,7 @@ def _check(ledger: Ledger, overlap: int | None) -> None:
         raise UsageError(
             f"--overlap {overlap}: this round began with {settings.overlap}", "leave it out, or begin in another folder"
         )
-    people = [a for a, source in ledger.state.annotators.items() if source == "person"]
-    if len(people) < settings.overlap:
-        raise UsageError(
-            f"the round has {len(people)} people, and each item wants {settings.overlap}",
-            "name more with --annotators; one more than that settles disagreements",
-        )
+    ledger.state.must_have_people()
 
 
 def _taking_in(home: Workspace, sets: list[str]) -> Callable[[Ledger], None] | None:

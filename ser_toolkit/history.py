@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .schema import Cue, Lang, Role, Turn
+
+if TYPE_CHECKING:
+    from .llm.chat import Message
+
+PROMPT_MARGIN = 64
+"""Tokens left for a chat template's own markup."""
 
 ROLE_NAMES: dict[Lang, dict[Role, str]] = {
     "en": {"seeker": "Seeker", "supporter": "Supporter"},
@@ -76,3 +83,24 @@ def fit_turns(turns: Sequence[Turn], budget_tokens: int, lang: Lang) -> int:
             break
         start = index
     return start
+
+
+def first_fitting(
+    turns: Sequence[Turn],
+    lang: Lang,
+    context_tokens: int | None,
+    reply_tokens: int,
+    frame: Callable[[], Iterable[Message]],
+) -> int:
+    """The first turn to keep in a prompt, so that all fits a model's context: 0 where that is not known.
+
+    `frame` gives the prompt without the turns (asked only where it counts); `reply_tokens` are kept for the answer.
+    """
+    if context_tokens is None:
+        return 0
+    return fit_turns(turns, context_tokens - reply_tokens - message_tokens(frame()) - PROMPT_MARGIN, lang)
+
+
+def message_tokens(messages: Iterable[Message]) -> int:
+    """`estimate_tokens` of all texts."""
+    return sum(estimate_tokens(m.text) for m in messages)

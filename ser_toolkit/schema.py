@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -17,6 +17,8 @@ Role = Literal["seeker", "supporter"]
 Lang = Literal["en", "zh"]
 Json = dict[str, JsonValue]
 RiskLevel = Literal["concern", "high", "imminent"]
+RISK_LEVELS: tuple[RiskLevel, ...] = get_args(RiskLevel)
+"""From the least grave to the gravest."""
 RiskCategory = Literal["self_harm", "abuse", "danger_to_others"]
 
 

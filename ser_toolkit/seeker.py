@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .errors import RecordError
-from .history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_cues, render_history
+from .history import PROMPT_MARGIN, ROLE_NAMES, fit_turns, message_tokens, one_line, render_cues, render_history
 from .llm.chat import ChatModel, Message, Reply, Request, usable
 from .llm.structured import ASK_AGAIN, ask_json, object_schema
 from .prompting import Prompts
@@ -30,8 +30,6 @@ LINE_TOKENS = 160
 """Completion limit of one spoken line."""
 TRIES, SMALL_TRIES = 2, 6
 """How often one line is asked for; the small embedded model falls out of its role more easily."""
-PROMPT_MARGIN = 64
-"""Tokens left for a chat template's own markup."""
 ROUNDS_BEFORE_END = 2
 """A seeker is not told how to end, and is not heard when it does, before the supporter has spoken this often."""
 
@@ -88,7 +86,7 @@ class Seeker:
         return SeekerTurn(text, cues, is_end, feeling)
 
     async def _line(self, transcript: Sequence[Turn], said: list[str], may_end: bool) -> tuple[str, bool]:
-        lang, small = self.scenario.lang, is_small(self.recipe)
+        lang, small = self.scenario.lang, self.recipe.llm.is_builtin
         heard = [t.text for t in transcript if t.speaker == "supporter"]
         if small:
             prompt = self.prompts.get("seeker_small", lang)
@@ -129,7 +127,7 @@ class Seeker:
         messages = self.prompts.get("seeker_cues", lang).render(
             history=render_history(turns, lang), situation=one_line(self.scenario.situation), feeling=feeling
         )
-        schema = SMALL_CUES[lang] if is_small(self.recipe) else CUES if feeling is None else STATE
+        schema = SMALL_CUES[lang] if self.recipe.llm.is_builtin else CUES if feeling is None else STATE
         try:
             request = line_request(
                 messages, self.recipe, self.scenario.id, self.stage, len(transcript), "cues", self.salt
@@ -168,11 +166,6 @@ def read_cues(value: Mapping[str, Any], source: str) -> tuple[Cue, ...]:
     return tuple(Cue(channel=c, text=one_line(value[c]), source=source) for c in channels if value[c].strip())
 
 
-def is_small(recipe: Recipe) -> bool:
-    """Whether the model is the small embedded one, which is asked for less at a time."""
-    return recipe.llm.is_builtin
-
-
 def line_request(
     messages: tuple[Message, ...],
     recipe: Recipe,
@@ -192,7 +185,7 @@ def line_request(
         top_p=recipe.llm.top_p,
         max_tokens=LINE_TOKENS,
         seed=derive_seed(recipe.seed, scenario_id, stage, turn, what, *salt),
-        stop=(". ", "\n") if is_small(recipe) else ("\n",),
+        stop=(". ", "\n") if recipe.llm.is_builtin else ("\n",),
         stage=stage,
         record_id=scenario_id,
     )
@@ -214,7 +207,7 @@ def chat_view(
     """
     turns = list(transcript)
     if context_tokens is not None:
-        used = sum(estimate_tokens(m.text) for m in frame) + LINE_TOKENS + PROMPT_MARGIN
+        used = message_tokens(frame) + LINE_TOKENS + PROMPT_MARGIN
         start = fit_turns(turns, context_tokens - used, lang)
         opening = next((i for i, t in enumerate(turns) if t.speaker == "seeker"), start)
         turns = [*turns[opening : opening + 1], *turns[start:]] if opening < start else turns[start:]

@@ -14,6 +14,11 @@ Better = Literal["generated", "reference", "almost_equal", "neither"]
 Position = Literal[1, 2]
 
 
+def is_pair(generated: str, reference: str) -> bool:
+    """Whether there are two different replies to compare."""
+    return bool(reference.strip()) and reference.strip() != generated.strip()
+
+
 def unblinded(verdict: Shown | None, generated_position: Position | None) -> Better | None:
     """What a verdict by position says of the two replies; `None` for none."""
     if verdict is None or generated_position is None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ TYPES = {
 }
 MAX_BODY = 512 * 1024
 """Bytes: four texts of the longest kind, each character escaped."""
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,13 +250,13 @@ def _answered(act: Callable[[], BaseModel | Reply | None]) -> Reply:
 def _medium(folder: Path, sha256: str) -> Reply:
     """A file of the media folder with the type of its kind, and no other."""
     from ser_toolkit.media.sniffing import BY_SUFFIX
+    from ser_toolkit.media.store import find_file
 
-    known = _SHA256.fullmatch(sha256) is not None
-    for file in (folder / sha256[:2]).glob(f"{sha256}.*") if known else ():
-        if file.suffix in BY_SUFFIX and file.is_file():
-            headers = {"Cache-Control": "private, max-age=86400, immutable"}
-            return Reply(200, file.read_bytes(), BY_SUFFIX[file.suffix].media_type, headers)
-    return refuse(404, "not_found", "no such picture")
+    file = find_file(folder, sha256)
+    if file is None:
+        return refuse(404, "not_found", "no such picture")
+    headers = {"Cache-Control": "private, max-age=86400, immutable"}
+    return Reply(200, file.read_bytes(), BY_SUFFIX[file.suffix].media_type, headers)
 
 
 async def _health(request: Request) -> Reply:

@@ -17,7 +17,14 @@ annotate = typer.Typer(
 Annotators = Annotated[
     str, typer.Option("--annotators", metavar="A,B,C", help="Names of the people, separated by commas.")
 ]
-To = Annotated[str, typer.Option("--to", metavar="ROUTE", help="The annotation server: argilla, label-studio, ...")]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to",
+        metavar="ROUTE",
+        help="An annotation server, by the name of its installed route; none comes with this version.",
+    ),
+]
 Url = Annotated[str | None, typer.Option("--url", help="A server that runs already. Default: the one started here.")]
 TokenEnv = Annotated[
     str | None, typer.Option("--token-env", metavar="VARIABLE", help="The environment variable that holds its key.")
@@ -68,10 +75,16 @@ def serve(
             typer.echo("Each person opens their own link; who has a link is that person. Ctrl-C ends.", err=True)
         sys.stdout.flush()
 
-    names = [n.strip() for n in annotators.split(",") if n.strip()]
     try:
         serve_round(
-            workspace, announce, annotators=names, overlap=overlap, host=host, port=port, url=url, sets=sets or ()
+            workspace,
+            announce,
+            annotators=split_names(annotators),
+            overlap=overlap,
+            host=host,
+            port=port,
+            url=url,
+            sets=sets or (),
         )
     except KeyboardInterrupt:
         typer.echo("stopped; every answer is kept, and the same command serves the same links", err=True)
@@ -182,7 +195,7 @@ def start(
     """Start an annotation server here, in an environment of its own, and put the round into it."""
     from ..annotation_routes import start as run_start
 
-    print_or_json(run_start(workspace, to, annotators, sets or ()), as_json)
+    print_or_json(run_start(workspace, to, split_names(annotators), sets or ()), as_json)
 
 
 def push(
@@ -197,7 +210,7 @@ def push(
     """Carry what is due to an annotation server. Pushed twice is pushed once; an interrupted push goes on."""
     from ..annotation_routes import push as run_push
 
-    print_or_json(run_push(workspace, to, annotators, url, token_env, sets or ()), as_json)
+    print_or_json(run_push(workspace, to, split_names(annotators), url, token_env, sets or ()), as_json)
 
 
 def pull(
@@ -229,3 +242,13 @@ def print_or_json(found: dict[str, object], as_json: bool) -> None:
         elif value not in (None, ""):
             lines.append(f"{name}: {value}")
     print_text("\n".join(lines))
+
+
+def split_names(annotators: str) -> list[str]:
+    """Names separated by commas. Raises UsageError for one that comes twice."""
+    from ser_toolkit.errors import UsageError
+
+    names = [n.strip() for n in annotators.split(",") if n.strip()]
+    if len(set(names)) < len(names):
+        raise UsageError(f"--annotators {annotators}: a name comes twice", "each person has a name of their own")
+    return names

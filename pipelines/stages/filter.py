@@ -6,9 +6,10 @@ verdicts are recorded and nothing is dropped.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ser_toolkit.history import estimate_tokens, fit_turns, render_history
+from ser_toolkit.history import first_fitting, render_history
 from ser_toolkit.llm.chat import ChatModel, Request
 from ser_toolkit.llm.structured import ask_json
 from ser_toolkit.prompting import Prompts
@@ -19,7 +20,6 @@ from ser_toolkit.seeds import derive_seed
 STAGE = "filter"
 CHECKS = ("non_dialogue", "incoherent", "machine_written")
 MAX_TOKENS = 256
-PROMPT_MARGIN = 64
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -44,12 +44,10 @@ async def judge_dialogue(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, pr
     yes and names faults all the same contradicts itself: the faults count.
     """
     prompt = prompts.get("filter", dialogue.lang)
-    turns, cut = dialogue.turns, 0
-    if chat.context_tokens is not None:
-        frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", situation=dialogue.situation))
-        cut = fit_turns(turns, chat.context_tokens - MAX_TOKENS - frame - PROMPT_MARGIN, dialogue.lang)
+    render = partial(prompt.render, situation=dialogue.situation)
+    cut = first_fitting(dialogue.turns, dialogue.lang, chat.context_tokens, MAX_TOKENS, lambda: render(history=""))
     request = Request(
-        prompt.render(history=render_history(turns[cut:], dialogue.lang), situation=dialogue.situation),
+        render(history=render_history(dialogue.turns[cut:], dialogue.lang)),
         temperature=0.0,
         max_tokens=MAX_TOKENS,
         seed=derive_seed(recipe.seed, dialogue.id, STAGE),

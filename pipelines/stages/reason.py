@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
-from ser_toolkit.history import estimate_tokens, fit_turns, render_history
+from ser_toolkit.history import first_fitting, message_tokens, render_history
 from ser_toolkit.llm.chat import ChatModel, Image, Message, Reply, Request, usable
 from ser_toolkit.llm.structured import ASK_AGAIN, ask_json, object_schema
 from ser_toolkit.media.store import MediaStore
@@ -39,8 +39,6 @@ PART_TOKENS = 160
 """Completion limit of one part where each part is a call of its own."""
 LONGEST = "Anticipation, Depression"
 """Stands for the emotions that a part's prompt names, when its length is estimated."""
-PROMPT_MARGIN = 64
-"""Tokens left for a chat template's own markup."""
 MOST_PICTURES = 4
 """Of one request: the last ones of the seeker's utterance."""
 PICTURE_TOKENS = 1300
@@ -131,11 +129,13 @@ class _Task:
         """As much of the history as fits the model's context beside the longest of the prompts, and the pictures."""
         turns = [told(t) for t in self.dialogue.turns[: self.round.target]]
         images = self._images()
-        start = 0
-        if self.chat.context_tokens is not None:
-            frame = max(sum(estimate_tokens(m.text) for m in p.render(history="", **values)) for p in prompts)
-            taken = reply_tokens + frame + len(images) * PICTURE_TOKENS + PROMPT_MARGIN
-            start = fit_turns(turns, self.chat.context_tokens - taken, self.lang)
+        start = first_fitting(
+            turns,
+            self.lang,
+            self.chat.context_tokens,
+            reply_tokens + len(images) * PICTURE_TOKENS,
+            lambda: max((p.render(history="", **values) for p in prompts), key=message_tokens),
+        )
         in_words = render_history(turns[start:], self.lang)
         has_cues = any(t.cues for t in turns[start:] if t.speaker == "seeker")
         if not images:

@@ -55,7 +55,8 @@ class _Refused:
 async def _models(base: URL, key: str | None) -> list[dict[str, Any]] | _Refused | None:
     """The list, None where the server shows none. Raises RequestError where it does not answer."""
     headers = {"User-Agent": "ser-toolkit", **({"Authorization": f"Bearer {key}"} if key else {})}
-    builder = ClientBuilder().default_headers(headers).timeout(timedelta(seconds=PATIENCE_S))
+    wait = timedelta(seconds=PATIENCE_S)
+    builder = ClientBuilder().default_headers(headers).follow_redirects(False).timeout(wait)
     async with builder.build() as client:
         try:
             response = (

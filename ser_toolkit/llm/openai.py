@@ -7,7 +7,6 @@ one header, and appears in no error, repr or log. The openai package is not on t
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import replace
 
 import orjson
@@ -16,6 +15,7 @@ from yarl import URL
 from ..errors import RecordError, UsageError
 from ..recipe import Llm
 from .chat import Reply, Request
+from .keys import read_key
 from .listing import require_model
 from .meter import UsageMeter
 from .openai_transport import Transport
@@ -50,7 +50,7 @@ class OpenAIChat:
         self._transport = Transport(
             bases,
             "/chat/completions",
-            key=_key(settings),
+            key=read_key(settings),
             key_env=settings.api_key_env,
             concurrency=settings.concurrency,
             timeout_s=settings.timeout_s,
@@ -86,7 +86,9 @@ class OpenAIChat:
     async def check(self) -> None:
         """Ask the servers for the model, unless the recipe says not to. Raises UsageError, RemoteError."""
         if self._settings.check_model:
-            await require_model(self.model, self._bases, key=_key(self._settings), key_env=self._settings.api_key_env)
+            await require_model(
+                self.model, self._bases, key=read_key(self._settings), key_env=self._settings.api_key_env
+            )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -107,10 +109,6 @@ def open_model(spec_arg: str, settings: Llm) -> OpenAIChat:
             "--set llm.base_url=https://api.openai.com/v1, or that of any OpenAI-compatible server",
         )
     return OpenAIChat(spec_arg, settings)
-
-
-def _key(settings: Llm) -> str | None:
-    return os.environ.get(settings.api_key_env, "").strip() or None
 
 
 def base_url(text: str) -> URL:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import os
+from abc import ABC, abstractmethod
 from typing import Any
 
 import orjson
 
 from ser_toolkit.errors import RecordError, UsageError
 from ser_toolkit.llm.chat import Reply, Request, Usage
+from ser_toolkit.llm.keys import read_key
 from ser_toolkit.llm.meter import UsageMeter
 from ser_toolkit.llm.openai import base_url
 from ser_toolkit.llm.openai_transport import Transport
@@ -28,7 +29,7 @@ from .sniffing import HEAD, Kind, sniff
 from .store import MediaStore
 
 
-class Maker:
+class Maker(ABC):
     """A model that makes media of one kind. `optional` names the parameters that a server may refuse to take."""
 
     vision = False
@@ -57,7 +58,7 @@ class Maker:
             bases,
             self.path,
             section=section,
-            key=os.environ.get(settings.api_key_env, "").strip() or None,
+            key=read_key(settings),
             key_env=settings.api_key_env,
             concurrency=settings.concurrency,
             timeout_s=settings.timeout_s,
@@ -92,14 +93,14 @@ class Maker:
         """Close the connections."""
         await self._transport.aclose()
 
+    @abstractmethod
     def body(self, request: Request) -> dict[str, Any]:
         """What is sent for this request."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def parse(data: bytes) -> bytes:
         """The file in an answer. Raises MalformedReply."""
-        raise NotImplementedError
 
 
 class FaceMaker(Maker):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -13,6 +14,15 @@ from ser_toolkit.schema import Media
 from ser_toolkit.workspace import writing
 
 from .sniffing import BY_SUFFIX, FileType
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def find_file(root: Path, sha256: str) -> Path | None:
+    """The file of this content in the store at `root`; `None` for what is no hash, or is not there."""
+    if _SHA256.fullmatch(sha256) is None:
+        return None
+    return next((f for f in (root / sha256[:2]).glob(f"{sha256}.*") if f.suffix in BY_SUFFIX and f.is_file()), None)
 
 
 class MediaStore:

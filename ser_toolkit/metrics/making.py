@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
 from ser_toolkit.errors import FAILURE_KINDS
 from ser_toolkit.releases.licences import objection
-from ser_toolkit.schema import RiskLevel
+from ser_toolkit.schema import RISK_LEVELS
 from ser_toolkit.taxonomy import DISC
 
 from .composition import Corpus
@@ -127,7 +127,7 @@ def crisis(corpus: Corpus) -> Iterator[Figure | Table]:
     by = {(s, r): n for s, r, n in corpus.turns.group_by("speaker", "risk").len().rows()}
     rows = [
         (level, levels.get(level, 0), by.get(("seeker", level), 0), by.get(("supporter", level), 0))
-        for level in get_args(RiskLevel)
+        for level in RISK_LEVELS
     ]
     columns = ("level", "dialogues", "utterances of seekers", "utterances of supporters")
     yield table("safety.crisis", "Crisis content by level", columns, rows, over, "")

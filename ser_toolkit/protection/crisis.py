@@ -15,14 +15,11 @@ from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cache
 
-from ser_toolkit.schema import Lang, RiskCategory, RiskLevel
+from ser_toolkit.schema import RISK_LEVELS, Lang, RiskCategory, RiskLevel
 
 from .crisis_concepts import SIZES, find_combinations
 from .prefilter import Prefilter, grams_of
 from .tables import alternatives, compile_lines, filled, table
-
-LEVELS: tuple[RiskLevel, ...] = ("concern", "high", "imminent")
-"""From the least to the gravest: a worry, a wish or a plan or violence, now."""
 
 _CLAUSE = re.compile(r"[.!?;。！？；]|,\s*but\b|\bbut\b|，|但")
 _SENTENCE_END = re.compile(r"[.!?。！？]")
@@ -85,7 +82,7 @@ def find_crisis(text: str, lang: Lang = "en") -> list[CrisisSpan]:
 def highest(levels: Iterable[RiskLevel | None]) -> RiskLevel | None:
     """The gravest of these levels; `None` where there is none."""
     known: list[RiskLevel] = [level for level in levels if level]
-    return max(known, key=LEVELS.index) if known else None
+    return max(known, key=RISK_LEVELS.index) if known else None
 
 
 def _find(text: str, lang: Lang) -> list[CrisisSpan]:
@@ -115,7 +112,11 @@ def _find(text: str, lang: Lang) -> list[CrisisSpan]:
 
 def _is_within(span: CrisisSpan, other: CrisisSpan) -> bool:
     """Whether a rule has told as much of the same words, and more exactly."""
-    return other.start < span.end and span.start < other.end and LEVELS.index(other.level) >= LEVELS.index(span.level)
+    return (
+        other.start < span.end
+        and span.start < other.end
+        and RISK_LEVELS.index(other.level) >= RISK_LEVELS.index(span.level)
+    )
 
 
 def _level(level: RiskLevel, plain: str, at: tuple[int, int], rules: _Rules) -> RiskLevel:
@@ -179,7 +180,7 @@ def _gravest_first(found: list[CrisisSpan]) -> list[CrisisSpan]:
         if span.start >= reach:
             kept.append(span)
         else:
-            kept[-1] = max(kept[-1], span, key=lambda s: (LEVELS.index(s.level), s.end - s.start))
+            kept[-1] = max(kept[-1], span, key=lambda s: (RISK_LEVELS.index(s.level), s.end - s.start))
         reach = max(reach, span.end)
     return kept
 

@@ -18,6 +18,8 @@ _BETWEEN = re.compile(r"[_\-+:.~]+")
 _HAN = re.compile(r"[\u4e00-\u9fff]")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _LETTERS = re.compile(r"[A-Za-z]+")
+_UUID = re.compile(r"(?<![0-9a-f])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![0-9a-f])", re.IGNORECASE)
+"""What a program drew tells on nobody, though its digits may look like a phone number."""
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,8}$")
 _CERTAIN = {"listed", "listed_full", "titled", "pinyin", "full", "latin"}
 """Rules for names that hold without a sentence around them."""
@@ -55,7 +57,12 @@ def _private(id: str) -> list[Span]:
     for view in {words, words.title(), _spaced_camel(words)} - {id}:
         if len(view) == len(id):
             spans += [s for s in find_pii(view, lang) if (s.kind == "name" and s.rule in _CERTAIN) or s.kind == "phone"]
-    return resolve(Span(s.start, _word_end(id, s.end), s.kind, s.rule) for s in spans)
+    machine_made = [m.span() for m in _UUID.finditer(id)]
+    return resolve(
+        Span(s.start, _word_end(id, s.end), s.kind, s.rule)
+        for s in spans
+        if not any(start <= s.start and s.end <= end for start, end in machine_made)
+    )
 
 
 def _word_end(id: str, end: int) -> int:

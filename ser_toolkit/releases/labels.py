@@ -13,7 +13,7 @@ import pyarrow as pa
 from ser_toolkit.history import render_history
 from ser_toolkit.schema import Dialogue, Record, Trace
 from ser_toolkit.seeds import derive_seed
-from ser_toolkit.verdicts import Better, Position, as_shown
+from ser_toolkit.verdicts import Better, Position, as_shown, is_pair
 
 from .judging import REPLY_ANSWERS, judge_chat
 from .prompting import policy_prompt
@@ -61,7 +61,7 @@ def step_row(dialogue: Dialogue, trace: Trace, labels: TraceLabels) -> Row | Non
 
 def preference_row(dialogue: Dialogue, trace: Trace, labels: TraceLabels) -> Row | None:
     """A decisive verdict: the better reply and the other one, to the history as a chat; `None` for any other."""
-    if labels.better not in ("generated", "reference") or not has_pair(trace):
+    if labels.better not in ("generated", "reference") or not is_pair(trace.reply, trace.reference):
         return None
     is_generated = labels.better == "generated"
     pair = (trace.reply, trace.reference) if is_generated else (trace.reference, trace.reply)
@@ -79,7 +79,7 @@ def judgement_row(dialogue: Dialogue, trace: Trace, labels: TraceLabels) -> Row 
     """The four-round chat of the unified judge. `loss_rounds` is False, and the answer empty, for a round that nobody
     decided; `None` where there is no pair of replies, or no round was decided.
     """
-    if not has_pair(trace) or (set(labels.steps) == {None} and labels.better is None):
+    if not is_pair(trace.reply, trace.reference) or (set(labels.steps) == {None} and labels.better is None):
         return None
     position = drawn_position(trace.id)
     pair = (trace.reply, trace.reference) if position == 1 else (trace.reference, trace.reply)
@@ -99,11 +99,6 @@ def judgement_row(dialogue: Dialogue, trace: Trace, labels: TraceLabels) -> Row 
         "generated_position": position,
         **_labelled(trace, labels),
     }
-
-
-def has_pair(trace: Trace) -> bool:
-    """Whether there are two different replies to compare."""
-    return bool(trace.reference.strip()) and trace.reference.strip() != trace.reply.strip()
 
 
 def drawn_position(trace_id: str) -> Position:

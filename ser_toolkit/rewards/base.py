@@ -72,7 +72,7 @@ class RewardBreakdown:
 
 @runtime_checkable
 class RewardFunction(Protocol):
-    """Anything that scores a group. Found by name through the registry (entry points `ser_toolkit.rewards`)."""
+    """Anything that scores a group."""
 
     async def score(self, scene: Scene, completions: Sequence[Completion]) -> list[RewardBreakdown]:
         """One breakdown a completion, in their order."""

@@ -1,13 +1,12 @@
-"""Read a score or a verdict out of a judge's words. What cannot be read is `None`: no score, not 0, not a tie.
+"""Read a score out of a judge's words. What cannot be read is `None`: no score, and not 0.
 
-Whole words, and of several anchored verdicts the last: what comes before is thought. "4/5", "4 out of 5" and
+Of several anchored scores the last counts: what comes before is thought. "4/5", "4 out of 5" and
 "[85] / 100" name their scale, and a scale other than the one asked for is no answer to the question.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 _MARKUP = r"[\s*_`~\"'“”‘’\[\](){}【】（）「」]*"
 _ANCHOR = r"(?:score|rating|grade|points?|total|level|评分|得分|分数|总分|打分|等级)"
@@ -20,9 +19,6 @@ _NUMBER = re.compile(
 _BARE = re.compile(
     rf"{_MARKUP}(?P<value>[+\-−]?\d+(?:\.\d+)?)(?:{_MARKUP}(?:/|／|out\s+of){_MARKUP}(?P<scale>\d+))?{_MARKUP}[.。分]?{_MARKUP}",
     re.IGNORECASE,
-)
-_TRUTH = re.compile(
-    r"(?P<denied>(?:\b(?:not|never|neither)|n't)\s+)?\b(?P<word>true|false)\b|(?P<zh>不正确|正确|错误)", re.IGNORECASE
 )
 _FULL_WIDTH = str.maketrans("０１２３４５６７８９．", "0123456789.")
 
@@ -41,28 +37,3 @@ def read_score(text: str, low: int, high: int) -> int | None:
         return None
     number = float(value)
     return int(number) if number.is_integer() and low <= number <= high else None
-
-
-def read_bool(text: str) -> bool | None:
-    """The last "True" or "False" as a whole word (or 正确, 错误); `None` where there is none, or where it is denied."""
-    found = list(_TRUTH.finditer(text))
-    if not found or found[-1]["denied"]:
-        return None
-    return (found[-1]["word"] or found[-1]["zh"]).lower() in ("true", "正确")
-
-
-def read_choice(text: str, choices: Sequence[str]) -> str | None:
-    """The one of `choices` that stands last in the text as whole words; `None` where none does, or two end together."""
-    folded = " ".join(text.casefold().split())
-    ends = {choice: _last_end(folded, " ".join(choice.casefold().split())) for choice in choices}
-    latest = max(ends.values(), default=-1)
-    if latest < 0:
-        return None
-    # "almost equal" inside "almost equally good": the longest of those that end last counts
-    last = sorted((c for c, end in ends.items() if end == latest), key=len)
-    return last[-1]
-
-
-def _last_end(text: str, phrase: str) -> int:
-    found = list(re.finditer(rf"(?<![0-9a-z]){re.escape(phrase)}(?![0-9a-z])", text))
-    return found[-1].end() if found else -1

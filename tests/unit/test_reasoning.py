@@ -330,10 +330,18 @@ def test_any_text_parses(text):
     ids=lambda t: repr(t[:16]),
 )
 def test_a_megabyte_of_hostile_text_is_read_in_linear_time(hostile_text):
-    """About a second even on a slow machine; what is not linear takes many minutes."""
-    began = time.process_time()
+    """A second on an ordinary machine; on any, eight times the text takes far less than 64 times as long."""
+
+    def seconds(text: str) -> float:
+        taken = []
+        for _ in range(3):
+            began = time.process_time()
+            parse_trace(text)
+            taken.append(time.process_time() - began)
+        return min(taken)
+
+    assert seconds(hostile_text) < max(1.0, 24 * seconds(hostile_text[: len(hostile_text) // 8]))
     parsed = parse_trace(hostile_text)
-    assert time.process_time() - began < 20
     assert parsed.problems
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ser_toolkit.history import ROLE_NAMES, estimate_tokens, fit_turns, render_history
+from ser_toolkit.history import PROMPT_MARGIN, ROLE_NAMES, fit_turns, message_tokens, render_history
 from ser_toolkit.llm.chat import ChatModel, Request
 from ser_toolkit.llm.structured import ask_json, object_schema
 from ser_toolkit.prompting import Prompt, Prompts
@@ -24,7 +24,6 @@ STAGE, QUALITY_STAGE = "compare", "quality"
 CHECKS = ("semantic_deviation", *FILTER_CHECKS)
 DIMENSIONS = ("semantic_consistency", "contextual_rationality", "role_consistency", "language_fluency")
 MAX_TOKENS = 256
-PROMPT_MARGIN = 64
 VERDICT = object_schema(
     verdict={"type": "boolean"},
     failed={"type": "array", "items": {"enum": list(CHECKS)}, "maxItems": len(CHECKS)},
@@ -84,7 +83,7 @@ def _request(
     """The call that shows both conversations, and how many turns of each were cut from the front."""
     lang, cut = rewritten.lang, 0
     if chat.context_tokens is not None:
-        frame = sum(estimate_tokens(m.text) for m in prompt.render(original="", rewritten="", **values))
+        frame = message_tokens(prompt.render(original="", rewritten="", **values))
         each = (chat.context_tokens - MAX_TOKENS - frame - PROMPT_MARGIN) // 2
         cut = max(fit_turns(d.turns, each, lang) for d in (original, rewritten))
     shown: dict[str, Any] = {

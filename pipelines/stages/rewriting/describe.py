@@ -13,22 +13,19 @@ from typing import Any
 
 from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import RecordError
-from ser_toolkit.history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_history
+from ser_toolkit.history import ROLE_NAMES, first_fitting, one_line, render_history
 from ser_toolkit.llm.chat import ChatModel, Request, usable
 from ser_toolkit.llm.structured import ask_json, object_schema
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
 from ser_toolkit.schema import Dialogue, Failure, Lang, Role
 from ser_toolkit.seeds import derive_seed
-from ser_toolkit.seeker import is_small
 from ser_toolkit.taxonomy import DISC
 
 from .records import Profile, Trait
 
 STAGE = "describe"
 MAX_TOKENS, SMALL_TOKENS = 768, 8
-PROMPT_MARGIN = 64
-"""Tokens left for a chat template's own markup."""
 MEANINGS: dict[Lang, dict[str, str]] = {
     "en": {
         "Dominance": "direct, firm, quick to decide",
@@ -57,7 +54,7 @@ _DEGREES: dict[Lang, tuple[str, ...]] = {
 
 async def describe(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts: Prompts) -> list[Profile | Failure]:
     """A profile of each speaker of the dialogue; a Failure where the model gives no usable one."""
-    write = _write_each if is_small(recipe) else _write_whole
+    write = _write_each if recipe.llm.is_builtin else _write_whole
 
     async def one(role: Role) -> Profile | Failure:
         try:
@@ -131,10 +128,9 @@ def _request(
     """The call for one speaker (of one dimension, where its `meaning` is given), and the prompt's label."""
     prompt = prompts.get(task, dialogue.lang)
     values = {"role": ROLE_NAMES[dialogue.lang][role].lower(), **({"meaning": meaning[0]} if meaning else {})}
-    start = 0
-    if chat.context_tokens is not None:
-        frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", **values))
-        start = fit_turns(dialogue.turns, chat.context_tokens - max_tokens - frame - PROMPT_MARGIN, dialogue.lang)
+    start = first_fitting(
+        dialogue.turns, dialogue.lang, chat.context_tokens, max_tokens, lambda: prompt.render(history="", **values)
+    )
     request = Request(
         prompt.render(history=render_history(dialogue.turns[start:], dialogue.lang), **values),
         temperature=0.0,

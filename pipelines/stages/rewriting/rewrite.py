@@ -13,16 +13,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ser_toolkit.errors import RecordError
-from ser_toolkit.history import ROLE_NAMES, estimate_tokens, fit_turns, one_line, render_history
+from ser_toolkit.history import ROLE_NAMES, estimate_tokens, first_fitting, one_line, render_history
 from ser_toolkit.llm.chat import ChatModel, Request
 from ser_toolkit.llm.structured import ask_json, object_schema
 from ser_toolkit.prompting import Prompts
-from ser_toolkit.protection.crisis import LEVELS, CrisisSpan, find_crisis, highest
+from ser_toolkit.protection.crisis import CrisisSpan, find_crisis, highest
 from ser_toolkit.protection.spans import PLACEHOLDER
 from ser_toolkit.recipe import Recipe
-from ser_toolkit.schema import Dialogue, Lang, Risk, Role, Speaker, Turn, content_id
+from ser_toolkit.schema import RISK_LEVELS, Dialogue, Lang, Risk, Role, Speaker, Turn, content_id
 from ser_toolkit.seeds import derive_seed
-from ser_toolkit.seeker import is_small
 
 from ...sources.turn_rules import split_role_tags
 from .describe import MEANINGS
@@ -31,8 +30,6 @@ from .records import Profile
 STAGE = "rewrite"
 TRIES, SMALL_TRIES = 2, 4
 """How often one utterance is asked for (a reply without JSON is asked for once more each time)."""
-PROMPT_MARGIN = 64
-"""Tokens left for a chat template's own markup."""
 SHORTEST_LIMIT = 120
 """Characters that a rewritten utterance may have however short its original is; else three times the original's."""
 
@@ -86,7 +83,7 @@ class _Task:
 
     async def reword(self, index: int, before: Sequence[Turn]) -> Turn:
         """The utterance `index`, after the rewritten ones `before` it."""
-        old, small = self.dialogue.turns[index], is_small(self.recipe)
+        old, small = self.dialogue.turns[index], self.recipe.llm.is_builtin
         longest = max(SHORTEST_LIMIT, 3 * len(old.text))
         schema = object_schema(line={"type": "string", "minLength": 1, "maxLength": longest})
         request = self._request(index, before)
@@ -106,7 +103,7 @@ class _Task:
         old, lang, llm = self.dialogue.turns[index], self.dialogue.lang, self.recipe.llm
         profile, line = self.drawn.get(old.speaker), one_line(old.text)
         needed = 96 + 2 * estimate_tokens(line)
-        if is_small(self.recipe):
+        if self.recipe.llm.is_builtin:
             messages = self.prompts.get("rewrite_small", lang).render(line=line, style=_style(profile))
             max_tokens = needed
         else:
@@ -132,10 +129,10 @@ class _Task:
         }
         prompt = self.prompts.get("rewrite", lang)
         said = [Turn(speaker=t.speaker, text=t.text) for t in before if t.text.strip()]  # cues are not to be retold
-        if self.chat.context_tokens is not None:
-            frame = sum(estimate_tokens(m.text) for m in prompt.render(history="", **values))
-            said = said[fit_turns(said, self.chat.context_tokens - max_tokens - frame - PROMPT_MARGIN, lang) :]
-        return prompt.render(history=render_history(said, lang), **values)
+        start = first_fitting(
+            said, lang, self.chat.context_tokens, max_tokens, lambda: prompt.render(history="", **values)
+        )
+        return prompt.render(history=render_history(said[start:], lang), **values)
 
 
 def line_faults(old: Turn, line: str, dialogue: Dialogue) -> list[str]:
@@ -158,7 +155,7 @@ def line_faults(old: Turn, line: str, dialogue: Dialogue) -> list[str]:
     if any(m[0] not in known for m in PLACEHOLDER.finditer(text)):
         faults.append("it names somebody who is not in the dialogue")
     if _rank(find_crisis(text, dialogue.lang)) > max(
-        _rank(find_crisis(old.text, dialogue.lang)), LEVELS.index(old.risk.level) if old.risk else -1
+        _rank(find_crisis(old.text, dialogue.lang)), RISK_LEVELS.index(old.risk.level) if old.risk else -1
     ):
         faults.append("it holds crisis content that the original lacks")
     return faults
@@ -170,7 +167,7 @@ def _holds_tags(text: str, speaker: Role) -> bool:
 
 
 def _rank(found: Sequence[CrisisSpan]) -> int:
-    return max((LEVELS.index(s.level) for s in found), default=-1)
+    return max((RISK_LEVELS.index(s.level) for s in found), default=-1)
 
 
 def _rewritten(old: Turn, text: str, lang: Lang, origin: str) -> Turn:

@@ -16,7 +16,6 @@ from ser_toolkit.protection.crisis import find_crisis
 from ser_toolkit.protection.replies import PROBLEMS, refusal_problems
 from ser_toolkit.recipe import Recipe
 from ser_toolkit.schema import Lang
-from ser_toolkit.seeker import is_small
 from ser_toolkit.seeker_checks import FAULT_KINDS as SEEKER_FAULTS
 from ser_toolkit.seeker_checks import circles_goodbye, loops, repeats
 from ser_toolkit.stock_phrases import find_in, phrases, read
@@ -82,7 +81,7 @@ class SupporterRules:
     def __init__(self, recipe: Recipe, home: Path) -> None:
         settings = recipe.synthesize
         self.allowed = settings.max_stock_phrases
-        if self.allowed is None and not is_small(recipe):
+        if self.allowed is None and not recipe.llm.is_builtin:
             self.allowed = 1
         self._looks_for_crisis = recipe.protect.enabled
         self._phrases: dict[Lang, tuple[str, ...]] = {"en": phrases("en"), "zh": phrases("zh")}

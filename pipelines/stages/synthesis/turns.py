@@ -24,7 +24,6 @@ from ser_toolkit.seeker import (
     ROUNDS_BEFORE_END,
     Seeker,
     chat_view,
-    is_small,
     line_request,
     read_line,
     spoken,
@@ -66,7 +65,7 @@ async def play_turns(
     origin = f"model:{chat.model}"
     turns: list[Turn] = []
     feelings: list[int | None] = []
-    feeling = None if is_small(recipe) else start_feeling(scenario)
+    feeling = None if recipe.llm.is_builtin else start_feeling(scenario)
     ending: Ending = "max_rounds"
     for _ in range(settings.max_rounds):
         line = await seeker.speak(turns, feeling)
@@ -100,7 +99,7 @@ class Supporter:
 
     async def speak(self, turns: Sequence[Turn]) -> Turn:
         """Its next line; asked again where it was cut, empty, out of role, or worn. Raises RecordError."""
-        small = is_small(self.recipe)
+        small = self.recipe.llm.is_builtin
 
         async def ask(number: int, avoid: str) -> Turn:
             reply = await self.chat.complete(nth(request := self._request(turns, avoid), number))
@@ -123,7 +122,7 @@ class Supporter:
 
     def _request(self, turns: Sequence[Turn], avoid: str) -> Request:
         lang = self.scenario.lang
-        if is_small(self.recipe):
+        if self.recipe.llm.is_builtin:
             messages = self.prompts.get("supporter_small", lang).render(heard=one_line(turns[-1].text))
         else:
             frame = self.prompts.get("supporter", lang).render(
@@ -155,7 +154,7 @@ class Supporter:
 def is_planned(recipe: Recipe) -> bool:
     """Whether the supporter chooses a strategy before it speaks: unless told, not on the small embedded model."""
     plan = recipe.synthesize.plan
-    return not is_small(recipe) if plan is None else plan
+    return not recipe.llm.is_builtin if plan is None else plan
 
 
 def planned_schema(lang: Lang) -> dict[str, Any]:

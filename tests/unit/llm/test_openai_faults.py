@@ -11,7 +11,7 @@ from collections import Counter
 import orjson
 import pytest
 
-from ser_toolkit.errors import RecordError, RemoteError
+from ser_toolkit.errors import RecordError, RemoteError, UsageError
 from ser_toolkit.llm import openai_transport
 from ser_toolkit.llm.chat import Image, Message, Reply, Request
 from ser_toolkit.llm.openai import OpenAIChat, open_model
@@ -165,6 +165,14 @@ async def test_the_key_goes_into_one_header_and_no_error(server, monkeypatch, ca
     server.reset(script=["400"])
     error = await kind_of(chat_at(server, api_key_env="SOME_KEY"))
     assert "sk-wrong" not in f"{caught.value}{caught.value.__cause__!r}{error}{caplog.text}"
+
+
+@pytest.mark.parametrize("key", ["sk-one\nsk-two", "Bearer sk-one", "sk-\u4f60"])
+def test_a_key_that_no_header_can_carry_is_told_at_once_and_never_shown(monkeypatch, key):
+    monkeypatch.setenv("SOME_KEY", key)
+    with pytest.raises(UsageError, match=r"\$SOME_KEY") as caught:
+        open_model("m", Llm(base_url=("http://127.0.0.1:9/v1",), api_key_env="SOME_KEY"))
+    assert "sk-" not in f"{caught.value} {caught.value.hint}"
 
 
 async def test_without_a_key_no_header_is_sent_and_a_401_says_where_it_belongs(server):

@@ -19,6 +19,7 @@ from ser_toolkit.protection.ids import protect_id, protect_name
         "syn-s",
         "chat-hope",
         "4f2e9d71-1c2b-4e5f-8a9b-0123456789ab",
+        "esc-judge-17071955-0788-4081-9021-138123456780",
         "",
         "zh-男朋友-1",
     ],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ser_toolkit.rewards.parsing import read_bool, read_choice, read_score
+from ser_toolkit.rewards.parsing import read_score
 
 
 @pytest.mark.parametrize(
@@ -32,37 +32,3 @@ def test_a_level_from_1_to_5(text, score):
 
 def test_a_total_of_100():
     assert read_score("Total Score: [85] / 100", 0, 100) == 85
-
-
-@pytest.mark.parametrize(
-    ("text", "truth"),
-    [
-        ("True", True),
-        ("It looks true at first, but: False.", False),
-        ("untrue", None),
-        ("This is not true", None),
-        ("正确", True),
-        ("不正确", False),
-        ("maybe", None),
-    ],
-)
-def test_a_truth(text, truth):
-    assert read_bool(text) is truth
-
-
-CHOICES = ("first better", "second better", "almost equal", "almost equally good", "neither")
-
-
-@pytest.mark.parametrize(
-    ("text", "choice"),
-    [
-        ("Second  better", "second better"),
-        ("At a glance first better; in the end second better.", "second better"),
-        ("almost equally good", "almost equally good"),
-        ("almost equal", "almost equal"),
-        ("neithers", None),
-        ("the other one", None),
-    ],
-)
-def test_a_choice(text, choice):
-    assert read_choice(text, CHOICES) == choice
