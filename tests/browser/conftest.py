@@ -61,4 +61,5 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     yield make
     for context in contexts:
         context.close()
-    assert complaints == []
+    # A test's server ends before its pages do: what they then ask of it is refused. (Another host is told of above.)
+    assert [c for c in complaints if "ERR_CONNECTION_REFUSED" not in c] == []
