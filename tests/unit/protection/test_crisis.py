@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ser_toolkit.protection.crisis import LEVELS, find_crisis, highest
-from ser_toolkit.schema import Lang
+from ser_toolkit.protection.crisis import find_crisis, highest
+from ser_toolkit.schema import RISK_LEVELS, Lang
 from tests.unit.protection.marked import SETS, read_crisis
 
 LANGS: tuple[Lang, ...] = ("en", "zh")
@@ -68,7 +68,7 @@ def test_levels(message: str, lang: Lang, level: str | None):
 def test_highest():
     assert highest(["concern", None, "imminent", "high"]) == "imminent"
     assert highest([]) is None and highest([None]) is None
-    assert LEVELS == ("concern", "high", "imminent")
+    assert RISK_LEVELS == ("concern", "high", "imminent")
 
 
 def test_chinese_is_read_in_a_text_called_english():
