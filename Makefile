@@ -14,7 +14,7 @@ $(VENV)/.base: pyproject.toml
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.base
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --editable '.[dev,train,argilla,label-studio]' torch==2.13.0
 	touch $@
 
 ## build: a venv, the base install, and a small release from the bundled seeds with the embedded model

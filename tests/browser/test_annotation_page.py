@@ -258,6 +258,7 @@ def test_contrast_is_readable_by_day_and_by_night(tmp_path, open_page):
 
 
 CONTRAST = """() => {
+  document.getAnimations().forEach((running) => running.finish());  // a colour half way is nobody's choice
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgb = (colour) => {
     canvas.clearRect(0, 0, 1, 1);
