@@ -54,6 +54,7 @@ class Request:
     """One model call.
 
     `max_tokens` in tokens; `schema` a JSON schema that the reply must follow; `choices` allowed whole answers;
+    `choices_named` the messages list these already, so that no server needs to be told in words;
     `logprobs` how many alternatives to return per token. `stage` and `record_id` are for the journal's
     books and never enter the key; `attempt` does, so asking again is another call.
     """
@@ -66,6 +67,7 @@ class Request:
     stop: tuple[str, ...] = ()
     schema: Mapping[str, Any] | None = None
     choices: tuple[str, ...] = ()
+    choices_named: bool = False
     logprobs: int | None = None
     attempt: int = 1
     stage: str = ""
@@ -87,6 +89,8 @@ class Request:
             "logprobs": self.logprobs,
             "attempt": self.attempt,
         }
+        if self.choices_named:
+            tree["choices_named"] = True
         try:
             data = orjson.dumps(tree, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # a lone surrogate, or a number past 64 bits

@@ -13,6 +13,7 @@ from .chat import Message, Reply, Request, Usage
 
 _OPTIONAL = ("temperature", "top_p", "seed", "stop", "logprobs")
 _FINISH = {"max_tokens": "length", "length": "length", "content_filter": "content_filter"}
+_CHOICE = "structured_outputs"
 _ABOUT_IMAGES = ("image", "vision", "multimodal", "multi-modal")
 
 
@@ -75,6 +76,8 @@ def encode(request: Request, model: str, form: Form) -> bytes:
     if request.schema is not None and not form.schema_in_prompt:
         schema = {"name": "reply", "schema": request.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.choices:  # vLLM's name for it; others pass over it, or refuse it once
+        body[_CHOICE] = {"choice": request.choices}
     for name in form.dropped:
         body.pop(name, None)
     if "logprobs" in form.dropped:
@@ -113,7 +116,7 @@ def data_url(data: bytes, media_type: str) -> str:
 
 def _wish(request: Request, form: Form) -> str:
     """What must be asked for in words, since no parameter says it."""
-    if request.choices:
+    if request.choices and not request.choices_named:
         return f"Answer with exactly one of these, and nothing else: {' | '.join(request.choices)}"
     if request.schema is not None and form.schema_in_prompt:
         schema = orjson.dumps(request.schema).decode()
@@ -184,6 +187,8 @@ def concede(refusal: Refusal, request: Request, form: Form, *, may_drop_images: 
         without_images = replace(form, images=False)
         if any(word in told for word in _ABOUT_IMAGES):
             return without_images
+    if request.choices and _CHOICE not in form.dropped:
+        return replace(form, dropped=form.dropped | {_CHOICE})
     if request.schema is not None and not form.schema_in_prompt:
         return replace(form, schema_in_prompt=True)
     return without_images

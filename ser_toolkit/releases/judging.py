@@ -53,11 +53,34 @@ _REPLY: dict[Lang, str] = {
 }
 
 
+def judge_rounds(
+    history: Sequence[Turn], steps: Sequence[str | None], pair: tuple[str, str] | None, lang: Lang
+) -> list[tuple[int, str]]:
+    """(round, user message) of the rounds that can be asked; the first one holds the history.
+
+    A step that is absent (`None` or empty) is left out, and so is round 4 where there is no pair.
+    """
+    asked = [
+        (n, _STEP[lang].format(n=n, title=title, text=text.strip()))
+        for n, (title, text) in enumerate(zip(TITLES[lang][:3], steps, strict=True), 1)
+        if text and text.strip()
+    ]
+    if pair is not None:
+        asked.append((4, reply_question(pair, lang)))
+    opening = _FIRST[lang].format(history=render_history(history, lang))
+    return [(n, (opening if i == 0 else "") + text) for i, (n, text) in enumerate(asked)]
+
+
+def reply_question(pair: tuple[str, str], lang: Lang) -> str:
+    """The user message of round 4, of two replies in the order in which they are shown."""
+    return _REPLY[lang].format(first=pair[0].strip(), second=pair[1].strip())
+
+
 def judge_questions(history: Sequence[Turn], steps: Sequence[str], pair: tuple[str, str], lang: Lang) -> list[str]:
     """The user messages of the four rounds; the first one holds the history."""
     titled = zip(TITLES[lang][:3], steps, strict=True)
     asked = [_STEP[lang].format(n=n, title=title, text=text.strip()) for n, (title, text) in enumerate(titled, 1)]
-    asked.append(_REPLY[lang].format(first=pair[0].strip(), second=pair[1].strip()))
+    asked.append(reply_question(pair, lang))
     asked[0] = _FIRST[lang].format(history=render_history(history, lang)) + asked[0]
     return asked
 

@@ -57,6 +57,7 @@ REFUSALS = {
     "images": ("messages", "this model does not support image input", "invalid_request_error"),
     "max_tokens": ("max_tokens", "Unsupported parameter: use 'max_completion_tokens'", "unsupported_parameter"),
     "temperature": ("temperature", "Only the default (1) is supported", "unsupported_value"),
+    "structured_outputs": ("structured_outputs", "Unrecognized request argument: structured_outputs", "unknown"),
     "instructions": ("instructions", "Unrecognized request argument: instructions", "invalid_request_error"),
 }
 
@@ -72,6 +73,8 @@ def hash_reply(body: Mapping[str, Any]) -> str:
     form = body.get("response_format")
     if isinstance(form, dict) and form.get("type") == "json_schema":
         return orjson.dumps(instance(form["json_schema"]["schema"], draw)).decode()
+    if "structured_outputs" in body:
+        return draw.choice(body["structured_outputs"]["choice"])
     asked_last = str(body["messages"][-1]["content"]).rpartition("Answer with ")[2]
     if asked_last.startswith("one JSON value"):
         return orjson.dumps(instance(orjson.loads(asked_last.partition("\n")[2]), draw)).decode()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from email.utils import formatdate
 from time import time
 
@@ -85,6 +86,18 @@ def test_choices_are_asked_for_in_the_last_user_message():
     asked = body(Request(messages, choices=("True", "False")))
     assert asked["messages"][0]["content"][-1]["text"].endswith("True | False")
     assert asked["messages"][1]["content"] == "Let me see."
+    assert asked["structured_outputs"] == {"choice": ["True", "False"]}
+
+
+def test_choices_that_the_prompt_names_are_not_named_twice_and_a_server_may_refuse_the_parameter():
+    request = Request((Message("user", "True or False?"),), choices=("True", "False"), choices_named=True)
+    assert body(request)["messages"][0]["content"] == "True or False?"
+    refusal = Refusal(400, "Unrecognized request argument supplied: structured_outputs")
+    form = form_for(request, Dialect(images=True))
+    poorer = concede(refusal, request, form, may_drop_images=True)
+    assert poorer is not None and "structured_outputs" not in orjson.loads(encode(request, "m", poorer))
+    assert concede(refusal, request, poorer, may_drop_images=True) is None
+    assert request.key("t", "m") != replace(request, choices_named=False).key("t", "m")
 
 
 @pytest.mark.parametrize(
