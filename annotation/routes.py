@@ -68,7 +68,9 @@ class Pushed(Record):
 
 
 class Pulled(Record):
-    """What a pull came to. `failures` are answers that could not be used, each with its reason."""
+    """What a pull came to. `skipped` and `surplus` are among the `new` and `changed`; `failures` are answers that could
+    not be used, each with its reason.
+    """
 
     new: int = 0
     changed: int = 0
