@@ -1,11 +1,12 @@
-"""An environment of its own for an annotation server, whose pins would not agree with ours: a venv in the user's cache.
+"""An environment of its own for an annotation server, whose pins would not agree with ours: a venv of its own.
 
     argilla-2f4c81d0/        the venv; the name hangs on what is installed and on the Python
     argilla-2f4c81d0/.whole  written last: without it the folder is a killed install's, and is made anew
     argilla-2f4c81d0.log     what pip said
 
-The cache is that of models: $SER_CACHE, else $XDG_CACHE_HOME/ser-toolkit, else ~/.cache/ser-toolkit. What stands there
-may be deleted at any time; the next start makes it again. May import: ser_toolkit.
+They stand in `environments/` of the venv that runs us, so that they go when it goes; where we run in none, or where
+$SER_CACHE is set, in that of the cache of models. What stands there may be deleted at any time; the next start makes it
+again. May import: ser_toolkit.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def environment(name: str, requirements: Sequence[str]) -> Path:
     pip's own words), DataError where the cache cannot be written.
     """
     digest = hashlib.sha256("\n".join([sys.version, sys.base_prefix, *requirements]).encode()).hexdigest()[:12]
-    folder = cache_folder() / "environments" / f"{name}-{digest}"
+    folder = _home() / f"{name}-{digest}"
     python = folder / "bin" / "python"
     if _is_whole(folder, python):
         return python
@@ -51,6 +52,11 @@ def environment(name: str, requirements: Sequence[str]) -> Path:
             f"{folder}: cannot be written: {exc}", "set SER_CACHE to a writable folder with 2 GB free"
         ) from exc
     return python
+
+
+def _home() -> Path:
+    is_in_venv = sys.prefix != sys.base_prefix
+    return (Path(sys.prefix) if is_in_venv and "SER_CACHE" not in os.environ else cache_folder()) / "environments"
 
 
 def _is_whole(folder: Path, python: Path) -> bool:
