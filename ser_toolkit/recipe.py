@@ -75,6 +75,21 @@ class Llm(Endpoint):
     def _yaml_bool(cls, value: Any) -> Any:
         return str(value).lower() if isinstance(value, bool) else value
 
+    def over(self, base: Llm) -> Llm:
+        """`base` with what is set here in its place."""
+        return base.model_copy(update={name: getattr(self, name) for name in self.model_fields_set})
+
+
+class Evaluate(Section):
+    """Whom `ser eval policy` and `ser chat` ask. What a model leaves unset is as in `llm`."""
+
+    policy: Llm = Field(default=Llm(), description="the model that is evaluated, e.g. its base_url and max_tokens")
+    seeker: Llm = Field(default=Llm(), description="the model that plays the seeker")
+    judges: tuple[Llm, ...] = Field(default=(), description="the models that score, averaged; none: that of llm")
+    rounds: int | None = Field(default=None, ge=1, description="exchanges at most; unset: as the suite has it")
+    start_feeling: int = Field(default=30, ge=0, le=100, description="where a tracked seeker begins (RLVER)")
+    resamples: int = Field(default=10_000, ge=100, description="bootstrap resamples behind an interval")
+
 
 class SourceSpec(Section):
     """One input: a format, a path, and how to read it."""
@@ -252,6 +267,7 @@ class Recipe(Section):
     protect: Protect = Protect()
     media: Media = Media()
     annotate: Annotate = Annotate()
+    evaluate: Evaluate = Evaluate()
     failures: Failures = Failures()
 
 

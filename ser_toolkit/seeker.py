@@ -5,7 +5,8 @@ templates want a user first, so the prompt's own question stands before the seek
 also when a long talk is cut to fit. A line that betrays the role or repeats what was said (see `seeker_checks`) is
 asked for once more, then the record fails.
 
-How it feels can be tracked from line to line, from 0 (cannot bear it, wants to give up) to 100 (relieved, understood).
+How it feels can be tracked from line to line, from 0 (cannot bear it, wants to give up) to 100 (relieved, understood):
+beside its cues, as it speaks (`speak`), or before it speaks, as what the line then comes from (`feel`, then `say`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from .errors import RecordError
-from .history import PROMPT_MARGIN, ROLE_NAMES, fit_turns, message_tokens, one_line, render_cues, render_history
+from .history import (
+    PROMPT_MARGIN,
+    ROLE_NAMES,
+    first_fitting,
+    fit_turns,
+    message_tokens,
+    one_line,
+    render_cues,
+    render_history,
+)
 from .llm.chat import ChatModel, Message, Reply, Request, usable
 from .llm.structured import ASK_AGAIN, ask_json, object_schema
 from .prompting import Prompts
@@ -28,6 +38,8 @@ from .taxonomy import ZH
 
 LINE_TOKENS = 160
 """Completion limit of one spoken line."""
+FEELING_TOKENS = 240
+"""Of a feeling with the thought before it."""
 TRIES, SMALL_TRIES = 2, 6
 """How often one line is asked for; the small embedded model falls out of its role more easily."""
 ROUNDS_BEFORE_END = 2
@@ -74,25 +86,57 @@ class Seeker:
         `feeling` is how it felt so far, 0 to 100: then the turn tells how it feels now, in the call for its cues.
         Raises RecordError: a kind of `FAULT_KINDS` where the line is out of role twice, and what the model raises.
         """
+        turn = await self.say(transcript)
+        if not turn.text:
+            return turn
+        cues, feeling = await self._state(transcript, turn.text, feeling)
+        return replace(turn, cues=cues, feeling=feeling)
+
+    async def say(self, transcript: Sequence[Turn], feeling: int | None = None) -> SeekerTurn:
+        """Its next line alone, without cues; `feeling`, where it is tracked, is told to it as its own. Raises as
+        `speak` does.
+        """
         said = [t.text for t in transcript if t.speaker == "seeker"]
         may_end = sum(t.speaker == "supporter" for t in transcript) >= ROUNDS_BEFORE_END
         text, has_marker = one_line(self.scenario.opening), False
         if said or not text:
-            text, has_marker = await self._line(transcript, said, may_end)
-        is_end = may_end and (has_marker or says_goodbye(text, self.scenario.lang))
-        if not text:
-            return SeekerTurn(text, is_end=is_end)
-        cues, feeling = await self._state(transcript, text, feeling)
-        return SeekerTurn(text, cues, is_end, feeling)
+            text, has_marker = await self._line(transcript, said, may_end, feeling)
+        return SeekerTurn(text, is_end=may_end and (has_marker or says_goodbye(text, self.scenario.lang)))
 
-    async def _line(self, transcript: Sequence[Turn], said: list[str], may_end: bool) -> tuple[str, bool]:
+    async def feel(self, transcript: Sequence[Turn], feeling: int) -> int | None:
+        """How the supporter's last words land: the feeling after them, from the one before; `None` where that could
+        not be read. Raises RecordError where the model does not answer at all.
+        """
+        lang, prompt = self.scenario.lang, self.prompts.get("seeker_feeling", self.scenario.lang)
+        about = {k: v for k, v in about_seeker(self.scenario).items() if k in prompt.variables}
+        start = first_fitting(
+            transcript, lang, self.chat.context_tokens, FEELING_TOKENS,
+            lambda: prompt.render(**about, history="", feeling=feeling),
+        )  # fmt: skip
+        messages = prompt.render(**about, history=render_history(transcript[start:], lang), feeling=feeling)
+        request = line_request(
+            messages, self.recipe, self.scenario.id, self.stage, len(transcript), "feeling", self.salt
+        )
+        try:
+            value, _ = await ask_json(self.chat, replace(request, stop=(), max_tokens=FEELING_TOKENS), LANDED)
+        except RecordError as exc:
+            if exc.kind not in ASK_AGAIN:
+                raise
+            return None
+        return value["feeling"]
+
+    async def _line(
+        self, transcript: Sequence[Turn], said: list[str], may_end: bool, feeling: int | None
+    ) -> tuple[str, bool]:
         lang, small = self.scenario.lang, self.recipe.llm.is_builtin
         heard = [t.text for t in transcript if t.speaker == "supporter"]
         if small:
             prompt = self.prompts.get("seeker_small", lang)
             messages = prompt.render(**self._about(), heard=one_line(heard[-1]) if heard else "")
         else:
-            frame = self.prompts.get("seeker", lang).render(**self._about(), may_end=may_end)
+            frame = self.prompts.get("seeker", lang).render(
+                **self._about(), may_end=may_end, feeling="" if feeling is None else str(feeling)
+            )
             messages = chat_view(frame, transcript, "seeker", lang, self.chat.context_tokens)
         request = line_request(messages, self.recipe, self.scenario.id, self.stage, len(transcript), salt=self.salt)
         failure = RecordError("seeker_role", "it says nothing")
@@ -237,6 +281,8 @@ def spoken(text: str) -> str:
 
 CUE = {"type": "string", "maxLength": 120}
 FEELING = {"type": "integer", "minimum": 0, "maximum": 100}
+LANDED = object_schema(thought={"type": "string", "maxLength": 300}, feeling=FEELING)
+"""What the seeker thinks of the last words, and how it feels after them."""
 CUES = object_schema(face=CUE, voice=CUE)
 """Cues in the model's own words."""
 STATE = object_schema(face=CUE, voice=CUE, feeling=FEELING)

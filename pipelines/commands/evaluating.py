@@ -61,6 +61,64 @@ def dataset(
     give(evaluate(_releases(rel, rel_b), embedder=embedder, sample=sample, seed=seed), as_json)
 
 
+@evals.command("policy")
+def policy(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A run's folder, or a SPEC: openai:MODEL, vllm:MODEL, embedded.")
+    ],
+    suite: Annotated[str, typer.Option("--suite", help="esc-eval, sage or eqbench3.")],
+    data: Annotated[
+        str,
+        typer.Option("--data", metavar="PATH", help="The suite's file, or FORMAT:PATH for cards of another format."),
+    ],
+    seeker: Annotated[
+        str | None, typer.Option("--seeker", metavar="SPEC", help="Who plays the seeker. Default: llm.model.")
+    ] = None,
+    judge: Annotated[
+        list[str] | None,
+        typer.Option("--judge", metavar="SPEC", help="Who scores; repeatable, averaged. Default: llm.model."),
+    ] = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Ask for a plain reply, not for the three steps and a reply.")
+    ] = False,
+    rounds: Annotated[
+        int | None, typer.Option("--rounds", min=1, help="Replies at most; default: the suite's.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many items.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Default: a folder of evaluations/ in the workspace.")
+    ] = None,
+    retry_failures: Annotated[
+        bool, typer.Option("--retry-failures", help="Ask the calls behind the last run's failures again.")
+    ] = False,
+    workspace: WorkspaceDir = HERE,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a model through a suite: it talks with a simulated seeker, and judges score the talks.
+
+    The same command goes on where it was stopped. Transcripts and the report, with how each score was made, are kept.
+    Where policy, seeker and judges stand at different addresses: evaluate.* in ser.yaml.
+    """
+    from ..evaluating_policy import evaluate_policy
+
+    result = evaluate_policy(
+        model,
+        suite,
+        data,
+        workspace=workspace,
+        seeker=seeker,
+        judges=judge or (),
+        style="plain" if plain else "ser",
+        rounds=rounds,
+        limit=limit,
+        out=out,
+        retry_failures=retry_failures,
+        sets=sets or (),
+    )
+    give(result, as_json)
+
+
 def report(
     rel: Rel,
     rel_b: RelB = None,
