@@ -1,0 +1,189 @@
+"""What an annotator sees of a View on Argilla, and what is asked: fields, questions, and a record's values.
+
+Every text is plain (no Markdown) and shows what would act or hide as an escape. Argilla sets messages right and left by
+turns, whoever speaks, so what one person says at a stretch is one message; only a very long one is several, since
+Argilla takes 20,000 characters. Nothing is suggested: Argilla would tick it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from annotation.guidelines import guidelines
+from annotation.items import ShownTurn, View
+from ser_toolkit.media.store import find_file
+from ser_toolkit.schema import Lang
+from ser_toolkit.visible import visible
+
+if TYPE_CHECKING:
+    from argilla import Settings
+
+LONGEST_MESSAGE = 19_000
+LONGEST_GUIDELINES = 10_000
+DATASETS: dict[tuple[bool, Lang], str] = {
+    (True, "en"): "steps and replies",
+    (False, "en"): "steps alone",
+    (True, "zh"): "步骤与回复",
+    (False, "zh"): "仅步骤",
+}
+"""The name of a person's dataset by whether its items have a pair (what is asked differs), and by its language."""
+KINDS = {name: kind for kind, name in DATASETS.items()}
+WORDS = Path(__file__).parents[1] / "local" / "page" / "words.json"
+"""The built-in page says the same things."""
+OWN_WORDS: dict[str, tuple[str, str]] = {
+    "care": ("Take care", "请留意"),
+    "photos": ("Photos of the seeker", "求助者的照片"),
+    "titled": ("{step}: {about}", "{step}：{about}"),
+    "reply_1": ("First reply", "第一个回复"),
+    "reply_2": ("Second reply", "第二个回复"),
+    "step_hint": ("False is also: mostly right, and wrong in a way that matters.", "大体正确、但错得要紧，也选“错”。"),
+    "critique_of": ("Step {number}, if False: what is wrong?", "步骤 {number} 若为“错”：哪里不对？"),
+    "critique_hint": ("A line is enough.", "一句话就够了。"),
+    "skip_asked": ("Skip this item? Say why, then press Discard", "跳过这一条？请选择原因，再按 Discard"),
+    "skip_hint": (
+        "It goes to someone else. “It distresses me” is reason enough; nobody asks further.",
+        "这一条会交给别人。“它让我难受”就是足够的理由，没有人会追问。",
+    ),
+}  # fmt: skip
+PHOTOS = """
+<div style="display: flex; flex-wrap: wrap; gap: 12px">
+{{#each record.fields.photos.photos}}
+  <figure style="margin: 0">
+    {{#if this.url}}<img src="{{this.url}}" style="max-width: 100%; max-height: 20em; border-radius: 8px">{{/if}}
+    <figcaption style="font: 13px sans-serif; opacity: 0.75; margin-top: 4px">{{this.caption}}</figcaption>
+  </figure>
+{{/each}}
+</div>
+"""
+
+
+@cache
+def words(lang: Lang) -> dict[str, str]:
+    """What is said on the form, in this language."""
+    page = json.loads(WORDS.read_text(encoding="utf-8"))
+    return {key: pair[lang == "zh"] for key, pair in (page | OWN_WORDS).items()}
+
+
+def settings(lang: Lang, has_pair: bool, overrides: Path) -> Settings:
+    """The dataset for items with or without a pair of replies. `overrides`: the workspace's own guidelines."""
+    import argilla as rg
+
+    say = words(lang)
+    text = guidelines(lang, overrides)
+    steps = [rg.TextField(name=f"step_{n}", title=_step_title(say, n)) for n in (1, 2, 3)]
+    replies = [rg.TextField(name=f"reply_{n}", title=say[f"reply_{n}"]) for n in (1, 2)]
+    return rg.Settings(
+        guidelines=text if len(text) <= LONGEST_GUIDELINES else f"{text[: LONGEST_GUIDELINES - 2]} …",
+        fields=[
+            rg.TextField(name="care", title=say["care"], required=False),
+            rg.ChatField(name="conversation", title=say["conversation"], use_markdown=False),
+            rg.CustomField(name="photos", title=say["photos"], template=PHOTOS, required=False),
+            *steps,
+            *(replies if has_pair else ()),
+        ],
+        questions=_questions(say, has_pair),
+        allow_extra_metadata=False,
+        distribution=rg.TaskDistribution(min_submitted=1),
+    )
+
+
+def _questions(say: dict[str, str], has_pair: bool) -> list[Any]:
+    import argilla as rg
+
+    asked: list[Any] = []
+    for n in (1, 2, 3):
+        asked += [
+            rg.LabelQuestion(
+                name=f"step{n}", title=_step_title(say, n), description=say["step_hint"],
+                labels={k: say[k] for k in ("true", "false")},
+            ),
+            rg.TextQuestion(
+                name=f"critique{n}", title=say["critique_of"].format(number=n), required=False,
+                description=say["critique_hint"],
+            ),
+        ]  # fmt: skip
+    if has_pair:
+        asked += [
+            rg.LabelQuestion(
+                name="verdict", title=say["replies_title"], description=say["replies_hint"],
+                labels={k: say[k] for k in ("first_better", "second_better", "almost_equal", "neither")},
+            ),
+            rg.MultiLabelQuestion(
+                name="reasons", title=say["reasons"], required=False,
+                labels={k: say[k] for k in ("empathy", "fit", "safety", "natural", "helpful", "length")},
+            ),
+        ]  # fmt: skip
+    return [
+        *asked,
+        rg.TextQuestion(name="comment", title=say["comment"], required=False),
+        rg.LabelQuestion(
+            name="skip", title=say["skip_asked"], required=False, description=say["skip_hint"],
+            labels={k: say[f"skip_{k}"] for k in ("distress", "unclear", "language", "technical", "other")},
+        ),
+    ]  # fmt: skip
+
+
+def _step_title(say: dict[str, str], number: int) -> str:
+    return say["titled"].format(step=say["step"].format(number=number), about=say[f"step{number}"])
+
+
+def names(has_pair: bool) -> tuple[set[str], set[str]]:
+    """What its fields are called, and its questions."""
+    steps = {f"{word}{n}" for word in ("step", "critique") for n in (1, 2, 3)}
+    shown = {"care", "conversation", "photos", "step_1", "step_2", "step_3"}
+    more = ({"reply_1", "reply_2"}, {"verdict", "reasons"}) if has_pair else (set(), set())
+    return shown | more[0], steps | {"comment", "skip"} | more[1]
+
+
+def fields(view: View, lang: Lang, media: Path) -> dict[str, Any]:
+    """The values of a record that shows this view. `media`: the workspace's media folder."""
+    say = words(lang)
+    shown: dict[str, Any] = {"care": say[f"risk_{view.risk}"]} if view.risk else {}
+    shown["conversation"] = [
+        {"role": say[speaker], "content": part}
+        for speaker, turns in groupby(enumerate(view.history, 1), key=_speaker)
+        for part in _parts("\n\n".join(_turn(turn, number, say) for number, turn in turns))
+    ]
+    photos = [_photo(photo.sha256, photo.media_type, number, say, media) for number, photo in _numbered(view)]
+    if photos:
+        shown["photos"] = {"photos": photos}
+    shown |= {f"step_{step.number}": visible(step.text) for step in view.steps}
+    if view.replies:
+        shown |= {f"reply_{n}": visible(reply) for n, reply in enumerate(view.replies, 1)}
+    return shown
+
+
+def _speaker(numbered: tuple[int, ShownTurn]) -> str:
+    return numbered[1].speaker
+
+
+def _turn(turn: ShownTurn, number: int, say: dict[str, str]) -> str:
+    """What was said, and under it, in brackets, what was seen and heard."""
+    notes = [f"[{say[cue.channel]}: {visible(cue.text)}]" for cue in turn.cues]
+    if turn.photos:
+        notes.append(f"[{say['photo'].format(number=number)}]")
+    if turn.risk:
+        notes.append(f"[{say['risk_turn']}]")
+    return "\n".join([visible(turn.text), *notes])
+
+
+def _parts(text: str) -> list[str]:
+    pieces = [text[at : at + LONGEST_MESSAGE] for at in range(0, len(text), LONGEST_MESSAGE)]
+    return pieces if len(pieces) < 2 else [f"({n}/{len(pieces)}) {piece}" for n, piece in enumerate(pieces, 1)]
+
+
+def _numbered(view: View) -> list[tuple[int, Any]]:
+    return [(number, photo) for number, turn in enumerate(view.history, 1) for photo in turn.photos]
+
+
+def _photo(sha256: str, media_type: str, number: int, say: dict[str, str], media: Path) -> dict[str, str]:
+    file = find_file(media, sha256)
+    caption = say["photo"].format(number=number)
+    if file is None:
+        return {"url": "", "caption": f"{caption}: {say['photo_missing']}"}
+    return {"url": f"data:{media_type};base64,{base64.b64encode(file.read_bytes()).decode()}", "caption": caption}
