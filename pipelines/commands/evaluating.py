@@ -119,6 +119,47 @@ def policy(
     give(result, as_json)
 
 
+@evals.command("rm")
+def rm(
+    rel: Rel,
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            metavar="SPEC",
+            help="A run of train-rm, a model's folder or Hub id (in process); or embedded, openai:MODEL, vllm:MODEL.",
+        ),
+    ],
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="SPEC", help="A second judge, tested against the first, paired.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="test, validation, train or all.")] = "test",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Items to judge, at most.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Default: NAME-VERSION-judges, here.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the resamples, and sent to a server.")] = 0,
+    workspace: WorkspaceDir = HERE,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a reward model, or any model as a judge, against a release's labels.
+
+    Weighted F1 and recall of False per step, weighted F1 and accuracy of the reply, with 95 % intervals and with
+    baselines beside; consistency, position bias, calibration. Writes figures, answers and a page into a folder; the
+    same command goes on where a stopped one was.
+    """
+    from ..evaluating_rm import evaluate_judge
+
+    give(
+        evaluate_judge(
+            rel, model, against=against, split=split, limit=limit, out=out, workspace=workspace, sets=sets or (),
+            seed=seed, quiet=as_json,
+        ),
+        as_json,
+    )  # fmt: skip
+
+
 def report(
     rel: Rel,
     rel_b: RelB = None,

@@ -1,7 +1,8 @@
 """Scores of classifications, with bootstrap intervals and a paired test of two models.
 
-Weighted F1 and recall are scikit-learn's definitions, computed from a confusion table so that ten thousand resamples
-take a second. What is undefined (a class that does not occur) is `None` with no number in its place.
+Weighted F1 and recall are scikit-learn's definitions, computed from a confusion table, and the tables of bootstrap
+samples are drawn as such: ten thousand resamples take milliseconds, whatever the number of items. What is undefined (a
+class that does not occur) is `None` with no number in its place.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 RESAMPLES = 10_000
 _CHUNK = 500
+
 
 Codes = npt.NDArray[np.int64]
 Metric = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
@@ -68,13 +70,14 @@ def interval(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The metric over the items whose prediction is not missing, with a 95 % bootstrap interval."""
+    """The metric over the items whose prediction is not missing, with a 95 % bootstrap interval (0 resamples: none)."""
     t, p = _codes(true, predicted, classes)
-    value = _number(metric(_tables(t[None], p[None], len(classes)))[0]) if len(t) else None
+    k = len(classes)
+    cells = np.bincount(t * k + p, minlength=k * k)
+    value = _number(metric(_float(cells, (1, k, k)))[0]) if len(t) else None
     if value is None:
         return Interval(None, None, None, len(t))
-    draws = np.concatenate([metric(_tables(t[i], p[i], len(classes))) for i in _resamples(len(t), resamples, seed)])
-    low, high = _ends(draws)
+    low, high = _ends(metric(_float(_redrawn(cells, resamples, seed), (-1, k, k))))
     return Interval(value, low, high, len(t))
 
 
@@ -96,16 +99,32 @@ def paired_difference(
     k = len(classes)
     if not len(t):
         return Difference(None, None, None, None, 0)
-    value = _number((metric(_tables(t[None], p[None], k)) - metric(_tables(t[None], q[None], k)))[0])
+    cells = np.bincount((t * k + p) * k + q, minlength=k**3)
+
+    def differences(drawn: Codes) -> npt.NDArray[np.float64]:
+        tables = _float(drawn, (-1, k, k, k))
+        return metric(tables.sum(axis=3)) - metric(tables.sum(axis=2))
+
+    value = _number(differences(cells)[0])
     if value is None:
         return Difference(None, None, None, None, len(t))
-    draws = np.concatenate(
-        [metric(_tables(t[i], p[i], k)) - metric(_tables(t[i], q[i], k)) for i in _resamples(len(t), resamples, seed)]
-    )
+    draws = differences(_redrawn(cells, resamples, seed))
     draws = draws[~np.isnan(draws)]
     low, high = _ends(draws)
-    at_most, at_least = (draws <= 0).mean(), (draws >= 0).mean()
-    return Difference(value, low, high, float(min(1.0, 2 * min(at_most, at_least))), len(t))
+    p_value = float(min(1.0, 2 * min((draws <= 0).mean(), (draws >= 0).mean()))) if len(draws) else None
+    return Difference(value, low, high, p_value, len(t))
+
+
+def mean_interval(values: Sequence[float | None], *, resamples: int = RESAMPLES, seed: int = 0) -> Interval:
+    """The mean of the values that are not missing, with a 95 % bootstrap interval."""
+    known = np.array([v for v in values if v is not None], float)
+    if not len(known):
+        return Interval(None, None, None, 0)
+    rng = np.random.default_rng(seed)
+    sizes = [min(_CHUNK, resamples - start) for start in range(0, resamples, _CHUNK)]
+    draws = [known[rng.integers(0, len(known), (size, len(known)))].mean(axis=1) for size in sizes]
+    low, high = _ends(np.concatenate(draws)) if draws else (None, None)
+    return Interval(float(known.mean()), low, high, len(known))
 
 
 def _codes(true: Sequence[Hashable], predicted: Sequence[Hashable], classes: Sequence[Hashable]) -> tuple[Codes, Codes]:
@@ -119,17 +138,14 @@ def _codes(true: Sequence[Hashable], predicted: Sequence[Hashable], classes: Seq
     return table[:, 0], table[:, 1]
 
 
-def _tables(true: Codes, predicted: Codes, k: int) -> npt.NDArray[np.float64]:
-    """(R, N) codes -> (R, K, K) counts."""
-    rows = len(true)
-    flat = (true * k + predicted) + np.arange(rows)[:, None] * (k * k)
-    return np.bincount(flat.ravel(), minlength=rows * k * k).reshape(rows, k, k).astype(float)
+def _redrawn(cells: Codes, resamples: int, seed: int) -> Codes:
+    """(R, cells) counts of bootstrap samples: drawing items anew is drawing how many fall into each cell."""
+    whole = int(cells.sum())
+    return np.random.default_rng(seed).multinomial(whole, cells / whole, size=resamples)
 
 
-def _resamples(n: int, resamples: int, seed: int):
-    rng = np.random.default_rng(seed)
-    for start in range(0, resamples, _CHUNK):
-        yield rng.integers(0, n, size=(min(_CHUNK, resamples - start), n))
+def _float(counts: Codes, shape: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    return counts.astype(float).reshape(shape)
 
 
 def _ratio(above: npt.NDArray[np.float64], below: npt.NDArray[np.float64], empty: float = np.nan):

@@ -142,7 +142,9 @@ def plan_rounds(scene: Scene, completion: Completion, options: UnifiedOptions, s
     for number, question in asked:
         beside = ""
         if number == REPLY_ROUND and pair is not None and options.position == "both":
-            beside = question.removesuffix(reply_question(pair, scene.lang)) + reply_question(pair[::-1], scene.lang)
+            beside = question.removesuffix(reply_question(pair, scene.lang)) + reply_question(
+                (pair[1], pair[0]), scene.lang
+            )
         rounds.append(Round(question, ALLOWED[number - 1], beside))
     return Plan(completion, tuple(rounds), tuple(n for n, _ in asked), known, position, notes)
 
