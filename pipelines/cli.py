@@ -25,6 +25,7 @@ ROOMS = {
     "annotating": ("annotate",),
     "releasing": ("export", "diff", "push"),
     "evaluating": ("eval", "report"),
+    "chatting": ("chat",),
 }
 """Each module of `commands/`, and the commands that it registers."""
 
