@@ -36,12 +36,13 @@ JUDGE_INSTRUCTIONS: dict[Lang, str] = {
         "每个问题只用给出的答案之一来回答，不要写别的内容。"
     ),
 }
-_FIRST: dict[Lang, str] = {"en": "The conversation so far:\n{history}\n\n", "zh": "目前的对话：\n{history}\n\n"}
-_STEP: dict[Lang, str] = {
-    "en": "Step {n}, {title}:\n{text}\n\nIs this step sound, given the conversation? Answer True or False.",
-    "zh": "步骤{n}，{title}：\n{text}\n\n结合对话来看，这一步是否正确？回答 True 或 False。",
+FIRST: dict[Lang, str] = {"en": "The conversation so far:\n{history}\n\n", "zh": "目前的对话：\n{history}\n\n"}
+STEP: dict[Lang, str] = {"en": "Step {n}, {title}:\n{text}\n\n", "zh": "步骤{n}，{title}：\n{text}\n\n"}
+ASK_STEP: dict[Lang, str] = {
+    "en": "Is this step sound, given the conversation? Answer True or False.",
+    "zh": "结合对话来看，这一步是否正确？回答 True 或 False。",
 }
-_REPLY: dict[Lang, str] = {
+REPLY: dict[Lang, str] = {
     "en": (
         "Two replies to the person.\nFirst:\n{first}\n\nSecond:\n{second}\n\nWhich one is better? Answer First "
         "better, Second better, Almost equally good, or Neither acceptable."
@@ -61,27 +62,32 @@ def judge_rounds(
     A step that is absent (`None` or empty) is left out, and so is round 4 where there is no pair.
     """
     asked = [
-        (n, _STEP[lang].format(n=n, title=title, text=text.strip()))
+        (n, step_question(n, title, text, lang))
         for n, (title, text) in enumerate(zip(TITLES[lang][:3], steps, strict=True), 1)
         if text and text.strip()
     ]
     if pair is not None:
         asked.append((4, reply_question(pair, lang)))
-    opening = _FIRST[lang].format(history=render_history(history, lang))
+    opening = FIRST[lang].format(history=render_history(history, lang))
     return [(n, (opening if i == 0 else "") + text) for i, (n, text) in enumerate(asked)]
+
+
+def step_question(n: int, title: str, text: str, lang: Lang) -> str:
+    """The user message of rounds 1 to 3."""
+    return STEP[lang].format(n=n, title=title, text=text.strip()) + ASK_STEP[lang]
 
 
 def reply_question(pair: tuple[str, str], lang: Lang) -> str:
     """The user message of round 4, of two replies in the order in which they are shown."""
-    return _REPLY[lang].format(first=pair[0].strip(), second=pair[1].strip())
+    return REPLY[lang].format(first=pair[0].strip(), second=pair[1].strip())
 
 
 def judge_questions(history: Sequence[Turn], steps: Sequence[str], pair: tuple[str, str], lang: Lang) -> list[str]:
     """The user messages of the four rounds; the first one holds the history."""
     titled = zip(TITLES[lang][:3], steps, strict=True)
-    asked = [_STEP[lang].format(n=n, title=title, text=text.strip()) for n, (title, text) in enumerate(titled, 1)]
+    asked = [step_question(n, title, text, lang) for n, (title, text) in enumerate(titled, 1)]
     asked.append(reply_question(pair, lang))
-    asked[0] = _FIRST[lang].format(history=render_history(history, lang)) + asked[0]
+    asked[0] = FIRST[lang].format(history=render_history(history, lang)) + asked[0]
     return asked
 
 

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..errors import DataError, UsageError
 from ..llm.embedded_files import MODEL_FILE, MODEL_SHA256, builtin_model, cache_folder
@@ -61,7 +62,7 @@ def _convert(file: Path, folder: Path) -> None:
     gguf.GGUFReader = functools.cache(plain)  # it is slow, and transformers reads the same file four times
     try:
         tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        model = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
+        model: Any = AutoModelForCausalLM.from_pretrained(file.parent, gguf_file=file.name, dtype=torch.float32)
     finally:
         gguf.GGUFReader = plain
     model.hf_quantizer = None  # else it refuses to be saved

@@ -152,9 +152,8 @@ def _whole(where: str, revision: str | None, dtype: Any) -> tuple[Any, Any, bool
     logging.disable_progress_bar()
     config = AutoConfig.from_pretrained(where, revision=revision)
     sees = _is_multimodal(config)
-    model, told = (AutoModelForImageTextToText if sees else AutoModelForCausalLM).from_pretrained(
-        where, revision=revision, config=config, dtype=dtype, output_loading_info=True
-    )
+    auto: Any = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    model, told = auto.from_pretrained(where, revision=revision, config=config, dtype=dtype, output_loading_info=True)
     if lacking := sorted(told["missing_keys"]) + sorted(map(str, told["mismatched_keys"])):
         raise CheckpointError(
             f"{where}: {len(lacking)} weights are missing, or of another shape: {', '.join(lacking[:3])} ...",
