@@ -22,7 +22,6 @@ OWNER = "owner"
 class Accounts(BaseModel):
     """What stands in the file: passwords by user name; for a server of ours, what its owner needs as well."""
 
-    url: str = ""
     passwords: dict[str, str] = Field(default_factory=dict)
     owner_key: str | None = Field(default=None, repr=False)
     secret: str | None = Field(default=None, repr=False)
@@ -60,12 +59,6 @@ class AccountsFile:
             known.passwords[username] = _draw()
             self.write(known)
         return known.passwords[username]
-
-    def at(self, url: str) -> None:
-        """Write down where the server is."""
-        known = self.read()
-        if known.url != url:
-            self.write(known.model_copy(update={"url": url}))
 
     def write(self, accounts: Accounts) -> None:
         with writing(self.path):

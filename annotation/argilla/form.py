@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from annotation.guidelines import guidelines
-from annotation.items import ShownTurn, View
+from annotation.items import Photo, ShownTurn, View
 from ser_toolkit.media.store import find_file
 from ser_toolkit.schema import Lang
 from ser_toolkit.visible import visible
@@ -37,7 +37,8 @@ WORDS = Path(__file__).parents[1] / "local" / "page" / "words.json"
 """The built-in page says the same things."""
 OWN_WORDS: dict[str, tuple[str, str]] = {
     "care": ("Take care", "请留意"),
-    "photos": ("Photos of the seeker", "求助者的照片"),
+    "photo_field": ("Photo {number}", "照片 {number}"),
+    "photo_not_shown": ("a photo that is not shown here", "一张未能在此显示的照片"),
     "titled": ("{step}: {about}", "{step}：{about}"),
     "reply_1": ("First reply", "第一个回复"),
     "reply_2": ("Second reply", "第二个回复"),
@@ -50,16 +51,14 @@ OWN_WORDS: dict[str, tuple[str, str]] = {
         "这一条会交给别人。“它让我难受”就是足够的理由，没有人会追问。",
     ),
 }  # fmt: skip
-PHOTOS = """
-<div style="display: flex; flex-wrap: wrap; gap: 12px">
-{{#each record.fields.photos.photos}}
-  <figure style="margin: 0">
-    {{#if this.url}}<img src="{{this.url}}" style="max-width: 100%; max-height: 20em; border-radius: 8px">{{/if}}
-    <figcaption style="font: 13px sans-serif; opacity: 0.75; margin-top: 4px">{{this.caption}}</figcaption>
-  </figure>
-{{/each}}
-</div>
-"""
+MOST_PHOTOS = 12
+"""A dataset's fields are set once; those without a picture are not shown. Of more pictures, the last ones are."""
+LONGEST_PICTURE = 5_000_000
+"""Characters of a data URL that Argilla takes."""
+
+
+Pictures = dict[tuple[int, int], tuple[int, str]]
+"""(turn, which of it) -> the number of its field (0: not shown), and the picture as an address."""
 
 
 @cache
@@ -77,12 +76,17 @@ def settings(lang: Lang, has_pair: bool, overrides: Path) -> Settings:
     text = guidelines(lang, overrides)
     steps = [rg.TextField(name=f"step_{n}", title=_step_title(say, n)) for n in (1, 2, 3)]
     replies = [rg.TextField(name=f"reply_{n}", title=say[f"reply_{n}"]) for n in (1, 2)]
+    # Never a CustomField: Argilla writes the whole record, unescaped, into a script of that field's frame.
+    photos = [
+        rg.ImageField(name=f"photo_{n}", title=say["photo_field"].format(number=n), required=False)
+        for n in range(1, MOST_PHOTOS + 1)
+    ]
     return rg.Settings(
         guidelines=text if len(text) <= LONGEST_GUIDELINES else f"{text[: LONGEST_GUIDELINES - 2]} …",
         fields=[
             rg.TextField(name="care", title=say["care"], required=False),
             rg.ChatField(name="conversation", title=say["conversation"], use_markdown=False),
-            rg.CustomField(name="photos", title=say["photos"], template=PHOTOS, required=False),
+            *photos,
             *steps,
             *(replies if has_pair else ()),
         ],
@@ -135,7 +139,8 @@ def _step_title(say: dict[str, str], number: int) -> str:
 def names(has_pair: bool) -> tuple[set[str], set[str]]:
     """What its fields are called, and its questions."""
     steps = {f"{word}{n}" for word in ("step", "critique") for n in (1, 2, 3)}
-    shown = {"care", "conversation", "photos", "step_1", "step_2", "step_3"}
+    photos = {f"photo_{n}" for n in range(1, MOST_PHOTOS + 1)}
+    shown = {"care", "conversation", "step_1", "step_2", "step_3"} | photos
     more = ({"reply_1", "reply_2"}, {"verdict", "reasons"}) if has_pair else (set(), set())
     return shown | more[0], steps | {"comment", "skip"} | more[1]
 
@@ -144,14 +149,13 @@ def fields(view: View, lang: Lang, media: Path) -> dict[str, Any]:
     """The values of a record that shows this view. `media`: the workspace's media folder."""
     say = words(lang)
     shown: dict[str, Any] = {"care": say[f"risk_{view.risk}"]} if view.risk else {}
+    pictures = _pictures(view, media)
     shown["conversation"] = [
         {"role": say[speaker], "content": part}
-        for speaker, turns in groupby(enumerate(view.history, 1), key=_speaker)
-        for part in _parts("\n\n".join(_turn(turn, number, say) for number, turn in turns))
+        for speaker, turns in groupby(enumerate(view.history), key=_speaker)
+        for part in _parts("\n\n".join(_turn(turn, at, say, pictures) for at, turn in turns))
     ]
-    photos = [_photo(photo.sha256, photo.media_type, number, say, media) for number, photo in _numbered(view)]
-    if photos:
-        shown["photos"] = {"photos": photos}
+    shown |= {f"photo_{n}": url for n, url in pictures.values() if url}
     shown |= {f"step_{step.number}": visible(step.text) for step in view.steps}
     if view.replies:
         shown |= {f"reply_{n}": visible(reply) for n, reply in enumerate(view.replies, 1)}
@@ -162,14 +166,14 @@ def _speaker(numbered: tuple[int, ShownTurn]) -> str:
     return numbered[1].speaker
 
 
-def _turn(turn: ShownTurn, number: int, say: dict[str, str]) -> str:
+def _turn(turn: ShownTurn, at: int, say: dict[str, str], pictures: Pictures) -> str:
     """What was said, and under it, in brackets, what was seen and heard."""
-    notes = [f"[{say[cue.channel]}: {visible(cue.text)}]" for cue in turn.cues]
-    if turn.photos:
-        notes.append(f"[{say['photo'].format(number=number)}]")
+    notes = [f"{say[cue.channel]}: {visible(cue.text)}" for cue in turn.cues]
+    for number, _ in (pictures[key] for key in pictures if key[0] == at):
+        notes.append(say["photo_field"].format(number=number) if number else say["photo_not_shown"])
     if turn.risk:
-        notes.append(f"[{say['risk_turn']}]")
-    return "\n".join([visible(turn.text), *notes])
+        notes.append(say["risk_turn"])
+    return "\n".join([visible(turn.text), *(f"[{note}]" for note in notes)])
 
 
 def _parts(text: str) -> list[str]:
@@ -177,13 +181,16 @@ def _parts(text: str) -> list[str]:
     return pieces if len(pieces) < 2 else [f"({n}/{len(pieces)}) {piece}" for n, piece in enumerate(pieces, 1)]
 
 
-def _numbered(view: View) -> list[tuple[int, Any]]:
-    return [(number, photo) for number, turn in enumerate(view.history, 1) for photo in turn.photos]
+def _pictures(view: View, media: Path) -> Pictures:
+    found = {
+        (at, n): _data_url(photo, media) for at, turn in enumerate(view.history) for n, photo in enumerate(turn.photos)
+    }
+    last = [key for key, url in found.items() if url][-MOST_PHOTOS:]
+    return {key: (last.index(key) + 1, url) if key in last else (0, "") for key, url in found.items()}
 
 
-def _photo(sha256: str, media_type: str, number: int, say: dict[str, str], media: Path) -> dict[str, str]:
-    file = find_file(media, sha256)
-    caption = say["photo"].format(number=number)
-    if file is None:
-        return {"url": "", "caption": f"{caption}: {say['photo_missing']}"}
-    return {"url": f"data:{media_type};base64,{base64.b64encode(file.read_bytes()).decode()}", "caption": caption}
+def _data_url(photo: Photo, media: Path) -> str:
+    """The picture within its address; "" for one that is not there, or too large for Argilla."""
+    file = find_file(media, photo.sha256)
+    url = f"data:{photo.media_type};base64,{base64.b64encode(file.read_bytes()).decode()}" if file else ""
+    return url if len(url) <= LONGEST_PICTURE else ""

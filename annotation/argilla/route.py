@@ -53,19 +53,17 @@ class ArgillaRoute:
         self.url = (options.url or "").rstrip("/")
 
     def start(self, ledger: Ledger) -> Started:
-        """Our own server, up, with an account for each person."""
-        if self._options.url is not None:
-            raise UsageError("start starts a server here", "for one that runs already: `ser annotate push --url ...`")
-        running = server.start(self._options.workspace)
+        """Our own server, up, or the one that was named; with an account and a workspace for each person."""
+        pid = None if self._options.url else server.start(self._options.workspace).pid
         client = self._connect()
         for who in _people(ledger):
             Desk(client, self.url, ledger.state.key, who).open(self._accounts)
         return Started(
             url=self.url,
             links=dict.fromkeys(_people(ledger), self.url),
-            pid=running.pid,
-            note=f"names and passwords: {self._accounts.path} (only you may read it); "
-            "`ser annotate pull --to argilla` brings answers home, `ser annotate stop --to argilla` ends the server",
+            pid=pid,
+            note=f"names and passwords: {self._accounts.path} (nobody else may read it); answers come home with "
+            "`ser annotate pull --to argilla`" + ("" if pid is None else ", and `ser annotate stop` ends the server"),
         )
 
     def push(self, ledger: Ledger) -> Pushed:

@@ -22,20 +22,21 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="ROUTE",
-        help="An annotation server, by the name of its installed route; none comes with this version.",
+        help="The annotation server: argilla, or any other route that is installed.",
     ),
 ]
 Url = Annotated[str | None, typer.Option("--url", help="A server that runs already. Default: the one started here.")]
 TokenEnv = Annotated[
     str | None, typer.Option("--token-env", metavar="VARIABLE", help="The environment variable that holds its key.")
 ]
+Language = Annotated[str, typer.Option("--lang", help="What a new form says: en or zh.")]
 
 
 def register(app: typer.Typer) -> None:
     app.add_typer(annotate, name="annotate")
     for command in (serve, status, report, judge, adjudicate, guidelines):
         annotate.command(command.__name__)(command)
-    for command in (start, push, pull):
+    for command in (start, stop, push, pull):
         annotate.command(command.__name__)(command)
 
 
@@ -90,9 +91,25 @@ def serve(
         typer.echo("stopped; every answer is kept, and the same command serves the same links", err=True)
 
 
-def status(workspace: WorkspaceDir = HERE, sets: Sets = None, as_json: AsJson = False) -> None:
-    """How far the round is, and how well its annotators agree."""
+def status(
+    workspace: WorkspaceDir = HERE,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="ROUTE", help="How an annotation server stands, not the round.")
+    ] = None,
+    url: Url = None,
+    token_env: TokenEnv = None,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """How far the round is, and how well its annotators agree; or, with --to, how an annotation server stands."""
     from ..annotation_reports import render_status, round_status
+
+    if to is not None:
+        from ..annotation_routes import Destination
+        from ..annotation_routes import status as route_status
+
+        print_or_json(route_status(workspace, Destination(to, url, token_env), sets or ()), as_json)
+        return
 
     found = round_status(workspace, sets or ())
     if as_json:
@@ -187,15 +204,28 @@ def guidelines(
 
 def start(
     to: To,
-    annotators: Annotators,
+    annotators: Annotators = "",
     workspace: WorkspaceDir = HERE,
+    lang: Language = "en",
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start an annotation server here, in an environment of its own, and put the round into it."""
+    """Start an annotation server here, in an environment of its own, and put the round into it.
+
+    The first start installs that environment (minutes, once). The server runs on when this command has ended; the same
+    command again finds it.
+    """
+    from ..annotation_routes import Destination
     from ..annotation_routes import start as run_start
 
-    print_or_json(run_start(workspace, to, split_names(annotators), sets or ()), as_json)
+    print_or_json(run_start(workspace, Destination(to, lang=lang), split_names(annotators), sets or ()), as_json)
+
+
+def stop(to: To, workspace: WorkspaceDir = HERE, as_json: AsJson = False) -> None:
+    """End the annotation server that `start` has started; all that it holds is kept for the next start."""
+    from ..annotation_routes import stop as run_stop
+
+    print_or_json(run_stop(workspace, to), as_json)
 
 
 def push(
@@ -204,13 +234,16 @@ def push(
     workspace: WorkspaceDir = HERE,
     url: Url = None,
     token_env: TokenEnv = None,
+    lang: Language = "en",
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
     """Carry what is due to an annotation server. Pushed twice is pushed once; an interrupted push goes on."""
+    from ..annotation_routes import Destination
     from ..annotation_routes import push as run_push
 
-    print_or_json(run_push(workspace, to, split_names(annotators), url, token_env, sets or ()), as_json)
+    where = Destination(to, url, token_env, lang)
+    print_or_json(run_push(workspace, where, split_names(annotators), sets or ()), as_json)
 
 
 def pull(
@@ -218,13 +251,18 @@ def pull(
     workspace: WorkspaceDir = HERE,
     url: Url = None,
     token_env: TokenEnv = None,
+    take_back: Annotated[
+        bool, typer.Option("--take-back", help="Then take back what is not answered, so that another route gets it.")
+    ] = False,
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring answers home from an annotation server; each is checked, and those that cannot be used are listed."""
+    from ..annotation_routes import Destination
     from ..annotation_routes import pull as run_pull
 
-    print_or_json(run_pull(workspace, to, url, token_env, sets or ()), as_json)
+    where = Destination(to, url, token_env)
+    print_or_json(run_pull(workspace, where, sets or (), take_back=take_back), as_json)
 
 
 def print_or_json(found: dict[str, object], as_json: bool) -> None:

@@ -29,6 +29,27 @@ from argilla_server.contexts import accounts  # noqa: E402
 from argilla_server.database import ALEMBIC_CONFIG_FILE, AsyncSessionLocal  # noqa: E402
 from argilla_server.models import User, UserRole  # noqa: E402
 
+POLICY = (
+    b"default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval'; style-src 'self' 'unsafe-inline'; "
+    b"img-src 'self' data: blob:; font-src 'self' data:; object-src 'none'; frame-ancestors 'none'"
+)
+"""Nothing from elsewhere: Argilla's page would fetch its fonts from a third party, with every view of such material."""
+
+
+def _guarded(inner):
+    """The application, its answers with the headers that keep the page to this server."""
+
+    async def application(scope, receive, send) -> None:
+        async def sending(message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(b"content-security-policy", POLICY), (b"referrer-policy", b"no-referrer")]
+                message["headers"] = [*message.get("headers", ()), *headers]
+            await send(message)
+
+        await inner(scope, receive, sending if scope["type"] == "http" else send)
+
+    return application
+
 
 async def _owner(username: str, password: str, api_key: str) -> None:
     async with AsyncSessionLocal() as db:
@@ -42,7 +63,7 @@ async def _owner(username: str, password: str, api_key: str) -> None:
 def main() -> None:
     command.upgrade(Config(ALEMBIC_CONFIG_FILE), "head")
     asyncio.run(_owner(*(os.environ.pop(f"SER_{name}") for name in ("USERNAME", "PASSWORD", "API_KEY"))))
-    uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), access_log=False)
+    uvicorn.run(_guarded(app), host="127.0.0.1", port=int(sys.argv[1]), access_log=False)
 
 
 if __name__ == "__main__":
