@@ -69,12 +69,13 @@ class ChatEncoder:
         self.tokenizer: Any = getattr(processing, "tokenizer", processing)
         self._processor: Any = processing if processing is not self.tokenizer else None
         self._max_tokens = max_tokens
+        self._seen: tuple[Any, Any] = (None, None)  # the last pictures with what stands before them, and their tokens
         special = sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._end = re.compile(r"\s*(?:" + "|".join(map(re.escape, special)) + ")") if special else None
 
     def encode(self, chat: JudgeChat) -> EncodedChat:
         """The chat's tokens. Raises RecordError where the chat is too long, or imitates what the template writes."""
-        units = self._units(self._render(chat), len(chat.questions))
+        units = self._units(self.render(chat), len(chat.questions))
         head, media, units[0] = self._with_images(chat.images, units[0])
         asked: list[Tokens] = []
         answers: list[tuple[Tokens, ...]] = []
@@ -89,7 +90,8 @@ class ChatEncoder:
             raise RecordError("malformed", f"the chat takes {longest} tokens, and the model at most {self._max_tokens}")
         return EncodedChat(tuple(asked), tuple(answers), media)
 
-    def _render(self, chat: JudgeChat) -> str:
+    def render(self, chat: JudgeChat) -> str:
+        """The whole chat as the template writes it, a mark in each answer's place."""
         messages: list[dict[str, Any]] = [{"role": "system", "content": chat.system}] if chat.system else []
         for number, question in enumerate(chat.questions):
             messages.append({"role": "user", "content": question})
@@ -127,15 +129,16 @@ class ChatEncoder:
             return (), {}, unit
         before, after = unit
         cut = before.rfind(self._processor.image_token) + len(self._processor.image_token)
-        made = self._processor(
-            text=[before[:cut]],
-            images=[[as_picture(i) for i in images]],
-            add_special_tokens=False,
-            return_tensors="pt",
-        )
-        ids = made.pop("input_ids")
-        made.pop("attention_mask", None)
-        return tuple(ids[0].tolist()), dict(made), (before[cut:], after)
+        head = before[:cut]
+        if self._seen[0] != (head, images):  # the chats of a group have the same ones: they share the very tensors
+            made = self._processor(
+                text=[head], images=[[as_picture(i) for i in images]], add_special_tokens=False, return_tensors="pt"
+            )
+            ids = made.pop("input_ids")
+            made.pop("attention_mask", None)
+            self._seen = (head, images), (tuple(ids[0].tolist()), dict(made))
+        tokens, media = self._seen[1]
+        return tokens, media, (before[cut:], after)
 
 
 def as_picture(image: Any) -> Any:

@@ -8,11 +8,13 @@ chat of the next round (METHOD 2; PEER, arXiv 2508.09521, section 4.1). Nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ser_toolkit.errors import RecordError
+from ser_toolkit.training.pictures import shape_of, stacked
 
 from .rounds import ChatEncoder, EncodedChat, JudgeChat, Tokens
 
@@ -91,26 +93,34 @@ def encode_all(encoder: ChatEncoder, chats: Sequence[JudgeChat]) -> list[Encoded
 
 def answer_logps(model: Any, rows: Sequence[AnswerRow], batch_size: int) -> list[float]:
     """log p(answer | asked) of each row, summed over the answer's tokens; NaN where the model's numbers are none."""
-    import torch
 
     def likeness(i: int) -> tuple[Any, int]:
-        return media_shape(rows[i].media), len(rows[i].asked) + len(rows[i].answer)
+        return shape_of(rows[i].media), len(rows[i].asked) + len(rows[i].answer)
 
     order = sorted(range(len(rows)), key=likeness)
     out = [math.nan] * len(rows)
+    with judging(model):
+        while order:
+            shape = likeness(order[0])[0]
+            batch = [i for i in order[:batch_size] if likeness(i)[0] == shape]
+            order = order[len(batch) :]
+            for i, value in zip(batch, _batch_logps(model, [rows[i] for i in batch]), strict=True):
+                out[i] = value
+    return out
+
+
+@contextmanager
+def judging(model: Any) -> Iterator[None]:
+    """The model in eval mode and without gradients while this runs, then in the mode in which it was."""
+    import torch
+
     was_training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            while order:
-                shape = likeness(order[0])[0]
-                batch = [i for i in order[:batch_size] if likeness(i)[0] == shape]
-                order = order[len(batch) :]
-                for i, value in zip(batch, _batch_logps(model, [rows[i] for i in batch]), strict=True):
-                    out[i] = value
+            yield
     finally:
         model.train(was_training)
-    return out
 
 
 def _batch_logps(model: Any, rows: Sequence[AnswerRow]) -> list[float]:
@@ -124,8 +134,9 @@ def _batch_logps(model: Any, rows: Sequence[AnswerRow]) -> list[float]:
         tokens = torch.tensor(row.asked + row.answer)
         ids[number, : len(tokens)] = tokens
         seen[number, : len(tokens)] = 1
-    inputs = {"input_ids": ids, "attention_mask": seen, **media_batch([r.media for r in rows], width)}
-    logits = model(**{k: v.to(model.device) for k, v in inputs.items()}, use_cache=False).logits
+    inputs = {"input_ids": ids.to(model.device), "attention_mask": seen.to(model.device)}
+    media = stacked([r.media for r in rows], width, model.device)
+    logits = model(**inputs, **media, use_cache=False).logits
     out: list[float] = []
     for number, row in enumerate(rows):
         start = len(row.asked)
@@ -133,26 +144,6 @@ def _batch_logps(model: Any, rows: Sequence[AnswerRow]) -> list[float]:
         told = logps.gather(-1, torch.tensor(row.answer, device=logps.device)[:, None])
         out.append(float(told.double().sum()))
     return out
-
-
-def media_shape(media: Mapping[str, Tensor]) -> tuple[Any, ...]:
-    """What two rows must have in common to stand in one batch: the shapes of their pictures but for the first axis."""
-    return tuple((k, tuple(v.shape[1:])) for k, v in sorted(media.items()) if not is_per_token(k))
-
-
-def media_batch(rows: Sequence[Mapping[str, Tensor]], width: int) -> dict[str, Tensor]:
-    """The media of a batch's rows, one after another; per-token ones are 0 (text) behind the pictures, to `width`."""
-    import torch
-
-    def widened(name: str, value: Tensor) -> Tensor:
-        return torch.nn.functional.pad(value, (0, width - value.shape[1])) if is_per_token(name) else value
-
-    return {name: torch.cat([widened(name, row[name]) for row in rows]) for name in (rows[0] if rows else {})}
-
-
-def is_per_token(name: str) -> bool:
-    """Whether a processor's output has one value a token, such as which tokens are an image's."""
-    return name.endswith("token_type_ids")
 
 
 def softmax(logps: Sequence[float]) -> list[float] | None:

@@ -56,7 +56,19 @@ def served(name: str) -> Callable[[], RewardFunction]:
     return lambda: open_reward(name, HashChat())
 
 
-MAKERS: dict[str, Callable[..., Any]] = {"unified": served("unified"), "perm": served("perm")}
+def in_process() -> RewardFunction:
+    from rm_training.score import LocalUnifiedReward
+    from ser_toolkit.training.models import Loaded
+    from tests.judge_models import text_model, tokenizer
+
+    return LocalUnifiedReward(Loaded(text_model(), tokenizer(), False, "test", "test"))
+
+
+MAKERS: dict[str, Callable[..., Any]] = {
+    "unified": served("unified"),
+    "perm": served("perm"),
+    "unified-local": in_process,
+}
 """Reward -> how this suite opens it."""
 
 
