@@ -5,7 +5,6 @@ A folder holds all of it: evaluation.json, report.html, the answers, and the jou
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import hashlib
 import json
@@ -15,15 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import uvloop
-
 from rm_training.evaluate import Item, Said, ask_chat_model, ask_model, read_items
 from rm_training.measures import BASELINES, Measured, Score, compare, measure
 from ser_toolkit import registry
 from ser_toolkit.errors import DataError, TooManyFailures
-from ser_toolkit.journal import Journal
-from ser_toolkit.llm.journaled import JournaledChat
-from ser_toolkit.llm.open import open_model
 from ser_toolkit.metrics.classification import RESAMPLES, Difference
 from ser_toolkit.progress import Progress
 from ser_toolkit.recipe import Recipe, load_recipe
@@ -31,6 +25,8 @@ from ser_toolkit.releases.judging import JUDGE_VERSION, judge_chat
 from ser_toolkit.releases.load import Release, load_release
 from ser_toolkit.schema import canonical_json
 from ser_toolkit.training.extra import require_train
+
+from .journaled_judging import JournaledChat, ask_journaled, folder_made
 
 IN_PROCESS = "in process: likelihood of each allowed answer, softmax over them"
 SERVED = "served: four dependent rounds, choice-constrained where the server can, temperature 0, asked again once"
@@ -143,7 +139,7 @@ def evaluate_judge(
     data = {"name": manifest["name"], "version": manifest["version"], "content_hash": manifest["content_hash"]}
     data |= {"split": split, "items": len(items), "majority_of": "train" if learnt_from else split}
     folder = out or Path(f"{data['name']}-{data['version']}-judges")
-    _made(folder)
+    folder_made(folder)
     judges = []
     for spec in (model, *([against] if against else ())):
         said, how = _ask(spec, items, recipe, folder, seed, batch_size, Progress(quiet=quiet))
@@ -164,45 +160,25 @@ def _ask(
     spec: str, items: Sequence[Item], recipe: Recipe, folder: Path, seed: int, batch_size: int, progress: Progress
 ) -> tuple[list[Said], dict[str, Any]]:
     """The answers, and how they came about."""
-    if not is_served(spec):
-        said, identity = _ask_in_process(spec, items, batch_size)
-        how: dict[str, Any] = {
-            "judge": identity,
-            "how": "in process: likelihood of each allowed answer, softmax over them",
-        }
-    else:
+    if is_served(spec):
         settings = recipe.llm.model_copy(update={"model": spec})
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            journal = Journal(folder / "journal.sqlite")
-            try:
-                said, how = runner.run(_ask_served(settings, items, journal, seed, progress))
-            finally:
-                journal.close()
+
+        async def work(chat: JournaledChat, places: int, watcher: Progress) -> list[Said]:
+            return await ask_chat_model(
+                items, chat, concurrency=places, seed=seed, max_tokens=settings.max_tokens, watcher=watcher
+            )
+
+        said, how = ask_journaled(settings, folder, work, progress, "judge", len(items))
+        how["how"] = SERVED
+    else:
+        said, identity = _ask_in_process(spec, items, batch_size)
+        how = {"judge": identity, "how": IN_PROCESS}
     if all(a is None for s in said for a in s.answers):
         raise TooManyFailures(
             f"{spec}: not one answer could be used; the first: {(said[0].notes or ('',))[0]}",
             "try another model, or look at the replies in the journal",
         )
     return said, how
-
-
-async def _ask_served(
-    settings: Any, items: Sequence[Item], journal: Journal, seed: int, progress: Progress
-) -> tuple[list[Said], dict[str, Any]]:
-    chat = JournaledChat(open_model(settings), journal)
-    progress.chat = chat
-    try:
-        if hasattr(chat.inner, "check"):
-            await chat.inner.check()  # pyright: ignore[reportAttributeAccessIssue]  (a server that can be asked)
-        progress.start("judge", len(items))
-        places = getattr(chat.inner, "max_concurrency", 2 * settings.concurrency)
-        said = await ask_chat_model(
-            items, chat, concurrency=places, seed=seed, max_tokens=settings.max_tokens, watcher=progress
-        )
-        progress.stop()
-    finally:
-        await chat.aclose()
-    return said, {"judge": chat.model, "how": SERVED, "calls": chat.calls, "replayed": chat.replayed}
 
 
 def _ask_in_process(spec: str, items: Sequence[Item], batch_size: int) -> tuple[list[Said], str]:
@@ -233,13 +209,6 @@ def _card(
         "toolkit": version("ser-toolkit"),
         "made": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-
-
-def _made(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        raise DataError(f"{folder}: cannot be made: {exc.strerror}", "name another folder: --out DIR") from exc
 
 
 def _write(result: JudgeEvaluation, items: Sequence[Item]) -> None:

@@ -8,15 +8,16 @@ Round 4 is asked a second time with the two replies exchanged, for the position 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
 from ser_toolkit.engine import Watcher, run_stage
-from ser_toolkit.errors import DataError
+from ser_toolkit.errors import DataError, RecordError
 from ser_toolkit.llm.chat import ChatModel, Image
 from ser_toolkit.media.sniffing import sniff
-from ser_toolkit.releases.judging import REPLY_ANSWERS, reply_question
+from ser_toolkit.releases.judged import PROCESS_ANSWERS, take_apart
+from ser_toolkit.releases.judging import REPLY_ANSWERS, STEP_ANSWERS
 from ser_toolkit.releases.load import Release
 from ser_toolkit.rewards.rounds import Answer, Asking, Round, ask_rounds
 from ser_toolkit.rewards.unified import ALLOWED
@@ -24,16 +25,18 @@ from ser_toolkit.schema import Lang, Record
 from ser_toolkit.verdicts import Position
 
 from .rounds import JudgeChat
-from .verdicts import judge_plainly
+from .verdicts import Judged, judge_plainly
 
 CONFIG = "judgements"
+Kind = Literal["unified", "prm", "orm"]
 
 
 class Item(Record):
     """One row of `judgements/`: what is asked, and what was decided.
 
     `labels` are the allowed answers of the four rounds, `None` where nobody decided. `exchanged` is round 4 with the
-    replies in the other order, and `lengths` theirs as shown, in characters: unknown without the trace in the release.
+    replies in the other order, and `lengths` theirs as shown, in characters; `process` and `outcome` are the questions
+    of the two separate judges. These are unknown where the questions are worded otherwise than this version words them.
     """
 
     id: str
@@ -44,6 +47,8 @@ class Item(Record):
     generated_position: Position
     exchanged: str = ""
     lengths: tuple[int, int] | None = None
+    process: str = ""
+    outcome: str = ""
     images: tuple[bytes, ...] = Field(default=(), repr=False)
 
 
@@ -74,28 +79,22 @@ def read_items(release: Release, split: str = "test", limit: int | None = None) 
         had = ", ".join(f"{s} ({n})" for s, n in held.items() if n)
         raise DataError(f"{release.path.name} has no labelled item in {split}", f"it has: {had}; or take --split all")
     rows = release.frame(CONFIG, None if split == "all" else split).head(limit or 1 << 62)
-    traces = release.frame("traces", None, text_only=True) if release.rows.get("traces") else None
-    pairs: dict[str, tuple[str, str | None]] = {}
-    if traces is not None:
-        wanted = set(rows["id"])
-        selected = traces.select("id", "reply", "reference").iter_rows()
-        pairs = {id_: (reply, reference) for id_, reply, reference in selected if id_ in wanted}
-    return [item_of(row, pairs.get(row["id"])) for row in rows.iter_rows(named=True)]
+    return [item_of(row) for row in rows.iter_rows(named=True)]
 
 
-def item_of(row: Mapping[str, Any], replies: tuple[str, str | None] | None = None) -> Item:
-    """The item of a row of `judgements/`; `replies` are the generated and the corpus' own one."""
+def item_of(row: Mapping[str, Any]) -> Item:
+    """The item of a row of `judgements/`. Raises DataError for one that has not four questions."""
     said = {role: [m["content"] for m in row["messages"] if m["role"] == role] for role in ("system", "user")}
     if len(said["user"]) != len(ALLOWED):
         raise DataError(f"{row['id']}: {len(said['user'])} questions, not {len(ALLOWED)}", "export the release again")
-    exchanged, lengths = "", None
-    if replies is not None and replies[1]:
-        generated, reference = replies[0], replies[1]
-        shown = (generated, reference) if row["generated_position"] == 1 else (reference, generated)
-        lengths = (len(shown[0]), len(shown[1]))
-        last = reply_question(shown, row["lang"])
-        if said["user"][3].endswith(last):  # else another version of the question's text: not ours to turn around
-            exchanged = said["user"][3].removesuffix(last) + reply_question((shown[1], shown[0]), row["lang"])
+    exchanged, lengths, process, outcome = "", None, "", ""
+    try:
+        parts = take_apart(said["user"], row["lang"])
+    except RecordError:
+        pass  # worded by another version: it can be asked, but neither turned around nor shortened to one turn
+    else:
+        exchanged, lengths = parts.exchanged().unified()[3], (len(parts.replies[0]), len(parts.replies[1]))
+        process, outcome = parts.process(), parts.outcome()
     one, two, three = (None if label is None else str(bool(label)) for label in row["labels"])
     return Item(
         id=row["id"],
@@ -106,6 +105,8 @@ def item_of(row: Mapping[str, Any], replies: tuple[str, str | None] | None = Non
         generated_position=row["generated_position"],
         exchanged=exchanged,
         lengths=lengths,
+        process=process,
+        outcome=outcome,
         images=tuple(i["bytes"] for i in row.get("images") or ()),
     )
 
@@ -134,22 +135,53 @@ async def ask_chat_model(
     return [s for s in found if isinstance(s, Said)]
 
 
-def ask_model(items: Sequence[Item], model: Any, processing: Any, *, batch_size: int = 8) -> list[Said]:
-    """The answers of a model of transformers in this process, by the likelihood of the allowed answers."""
-    chats = [JudgeChat(i.system, i.questions, ALLOWED, i.images) for i in items]
-    turned = [JudgeChat(i.system, (*i.questions[:3], i.exchanged), ALLOWED, i.images) for i in items if i.exchanged]
-    judged = judge_plainly(model, processing, [*chats, *turned], batch_size=batch_size)
-    others = iter(judged[len(chats) :])
+def ask_model(
+    items: Sequence[Item], model: Any, processing: Any, *, kind: Kind = "unified", batch_size: int = 8
+) -> list[Said]:
+    """The answers of a model of transformers in this process, by the likelihood of the allowed answers.
+
+    `kind`: "prm" answers for the three steps in one turn, and says nothing of the reply; "orm" the other way round.
+    """
+    there = [_chat(i, kind) for i in items]
+    turned = [_chat(i, kind, exchanged=True) for i in items]
+    asked = [c for c in (*there, *turned) if c is not None]
+    judged = dict(zip(map(id, asked), judge_plainly(model, processing, asked, batch_size=batch_size), strict=True))
     found = []
-    for item, one in zip(items, judged, strict=False):
-        other = next(others) if item.exchanged else None
-        answers = [
-            Answer(None, note=one.trouble) if one.trouble else Answer(v, chances)
-            for v, chances in zip(one.verdicts or (None,) * 4, one.rounds or (None,) * 4, strict=True)
-        ]
-        beside = None if other is None else Answer(None if other.trouble else other.verdicts[3], note=other.trouble)
-        found.append(_said(item, answers, beside))
+    for item, one, other in zip(items, there, turned, strict=True):
+        answers = _answers(judged[id(one)], kind) if one else [Answer(None, note="worded by another version")] * 4
+        found.append(_said(item, answers, _answers(judged[id(other)], kind)[3] if other else None))
     return found
+
+
+def _chat(item: Item, kind: Kind, *, exchanged: bool = False) -> JudgeChat | None:
+    """What a judge of that kind is asked, `None` where that cannot be asked."""
+    if exchanged and (kind == "prm" or not item.exchanged):
+        return None
+    if kind == "unified":
+        last = item.exchanged if exchanged else item.questions[3]
+        return JudgeChat(item.system, (*item.questions[:3], last), ALLOWED, item.images)
+    if kind == "prm":
+        return JudgeChat(item.system, (item.process,), (PROCESS_ANSWERS,), item.images) if item.process else None
+    question = item.outcome.removesuffix(item.questions[3]) + item.exchanged if exchanged else item.outcome
+    return JudgeChat(item.system, (question,), (ALLOWED[3],), item.images) if question else None
+
+
+def _answers(judged: Judged, kind: Kind) -> list[Answer]:
+    """The answers of the four rounds; what this kind of judge is not asked is missing."""
+    if judged.trouble:
+        return [Answer(None, note=judged.trouble)] * 4
+    rounds = [Answer(v, chances) for v, chances in zip(judged.verdicts, judged.rounds, strict=True)]
+    if kind == "unified":
+        return rounds
+    if kind == "orm":
+        return [Answer(None)] * 3 + rounds
+    words = str(rounds[0].answer).split(", ")
+    return [Answer(words[n], _of_step(judged.rounds[0], n)) for n in range(3)] + [Answer(None)]
+
+
+def _of_step(chances: Mapping[str, float], n: int) -> dict[str, float]:
+    """True and False of one step, from the chances of all three together."""
+    return {a: sum(c for words, c in chances.items() if words.split(", ")[n] == a) for a in STEP_ANSWERS}
 
 
 def _image(data: bytes) -> Image:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -155,6 +155,39 @@ def rm(
         evaluate_judge(
             rel, model, against=against, split=split, limit=limit, out=out, workspace=workspace, sets=sets or (),
             seed=seed, quiet=as_json,
+        ),
+        as_json,
+    )  # fmt: skip
+
+
+@evals.command("perm")
+def perm(
+    rel: Rel,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="SPEC", help="The judge; default: the recipe's llm.model.")
+    ] = None,
+    split: Annotated[str, typer.Option("--split", help="test, validation, train or all.")] = "all",
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Traces to judge, at most.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default: NAME-VERSION-perm, here.")] = None,
+    aggregation: Annotated[
+        Literal["harmonic", "mean", "geometric"], typer.Option("--aggregation", help="Of the three dimensions.")
+    ] = "harmonic",
+    seed: Annotated[int, typer.Option("--seed", help="Of the judge's draws and of the resamples.")] = 0,
+    workspace: WorkspaceDir = HERE,
+    sets: Sets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Judge the traces of a release by PERM: resonation, expression, reception, and a bystander.
+
+    Four calls a trace. Means with 95 % intervals, missing scores counted; each trace's scores go into a folder; the
+    same command goes on where a stopped one was.
+    """
+    from ..evaluating_perm import evaluate_perm
+
+    give(
+        evaluate_perm(
+            rel, model=model, split=split, limit=limit, out=out, aggregation=aggregation, workspace=workspace,
+            sets=sets or (), seed=seed, quiet=as_json,
         ),
         as_json,
     )  # fmt: skip
