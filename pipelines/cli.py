@@ -24,6 +24,8 @@ ROOMS = {
     "data": ("sources", "show", "withdraw"),
     "annotating": ("annotate",),
     "releasing": ("export", "diff", "push"),
+    "policies": ("train-sft", "train-rl"),
+    "training": ("train-rm",),
     "evaluating": ("eval", "report"),
     "chatting": ("chat",),
 }
@@ -42,7 +44,7 @@ def make_app(command: str = "") -> typer.Typer:
         epilog="Every command takes --json (for machines; an error too is then an object on stdout) and --debug (shows "
         "the traceback of an error). "
         "Exit codes: 0 ok, 1 a fault of ours, 2 usage or recipe, 3 data or workspace, 4 a remote service, "
-        "5 an annotation server, 7 too many failures, 130 interrupted.",
+        "5 an annotation server, 6 a checkpoint, 7 too many failures, 130 interrupted.",
     )
     for room in [name for name, commands in ROOMS.items() if command in commands] or ROOMS:
         import_module(f"{__package__}.commands.{room}").register(app)

@@ -1,1 +1,1 @@
-"""Training of policies: supervised fine-tuning and GRPO with redundancy reweighting. May import ser_toolkit only."""
+"""Policies: supervised fine-tuning on traces, then GRPO with composed rewards. Imports the ground, never a neighbour."""
