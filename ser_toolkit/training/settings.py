@@ -26,9 +26,14 @@ OURS = frozenset({"output_dir", "report_to", "resume_from_checkpoint", "disable_
 """The trainer's fields that the command decides itself."""
 
 
-def read_sets(sets: Iterable[str], own_type: type[Own], arguments_type: type[Any]) -> tuple[Own, dict[str, Any]]:
-    """Our settings, and the trainer's arguments that were given (values as YAML reads them). Raises UsageError."""
-    fields = {f.name for f in dataclasses.fields(arguments_type) if f.init} - OURS
+def read_sets(
+    sets: Iterable[str], own_type: type[Own], arguments_type: type[Any], decided: frozenset[str] = OURS
+) -> tuple[Own, dict[str, Any]]:
+    """Our settings, and the trainer's arguments that were given (values as YAML reads them).
+
+    `decided`: fields of the trainer that the command decides itself. Raises UsageError.
+    """
+    fields = {f.name for f in dataclasses.fields(arguments_type) if f.init} - decided
     own: dict[str, Any] = {}
     given: dict[str, Any] = {}
     for item in sets:
@@ -36,7 +41,7 @@ def read_sets(sets: Iterable[str], own_type: type[Own], arguments_type: type[Any
         key = key.strip()
         if not eq or not key:
             raise UsageError(f"--set {item}: not of the form key=value", "for example --set learning_rate=1e-4")
-        if key in OURS:
+        if key in decided:
             raise UsageError(f"--set {item}: the command decides {key} itself", "leave it out")
         if key not in own_type.model_fields and key not in fields:
             near = difflib.get_close_matches(key, [*own_type.model_fields, *fields], 3)
