@@ -7,6 +7,7 @@ SAGE and RLVER (METHOD 5): the talk ends at 0, at 100, on a farewell, or after `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from .schema import Turn
@@ -21,19 +22,17 @@ class Talk:
     """One play of a scenario. `turns` is what was said, `feelings` the feeling after each of the supporter's replies.
 
     `start` is the feeling that the seeker comes with, `None`: it is not tracked. A feeling that could not be read is
-    `None`, and the last one that could goes on.
+    `None`, and the last one that could goes on. `before` is a talk that this one goes on with; the seeker spoke last in
+    it, and need not open.
     """
 
-    def __init__(self, seeker: Seeker, max_rounds: int, start: int | None = None) -> None:
+    def __init__(self, seeker: Seeker, max_rounds: int, start: int | None = None, before: Sequence[Turn] = ()) -> None:
         self.seeker, self.max_rounds, self.start = seeker, max_rounds, start
-        self.turns: list[Turn] = []
+        self.turns: list[Turn] = list(before)
+        self.rounds = 0
+        """Replies that were heard."""
         self.feelings: list[int | None] = []
         self.end: End | None = None
-
-    @property
-    def rounds(self) -> int:
-        """Replies that the supporter has given."""
-        return sum(t.speaker == "supporter" for t in self.turns)
 
     @property
     def feeling(self) -> int | None:
@@ -56,6 +55,7 @@ class Talk:
     async def hear(self, reply: str) -> None:
         """Take the supporter's reply; the seeker feels, and speaks unless the talk is over. Raises RecordError."""
         self.turns.append(Turn(speaker="supporter", text=reply))
+        self.rounds += 1
         feeling = self.feeling
         if feeling is not None:
             self.feelings.append(await self.seeker.feel(self.turns, feeling))
