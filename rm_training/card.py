@@ -12,7 +12,7 @@ import yaml
 
 CARD = "README.md"
 _ASKED = {
-    "unified": "in one chat of four rounds whether three reasoning steps are sound, then which of two replies is better",
+    "unified": "in one chat of four rounds whether three reasoning steps are sound, then which of two replies wins",
     "prm": "in one turn whether each of three reasoning steps is sound",
     "orm": "in one turn which of two replies is better",
 }

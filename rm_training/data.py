@@ -238,7 +238,7 @@ def _turns_of(history: Sequence[str], tokens: int, tokenizer: Any) -> int:
     """How many turns from the front hold that many tokens, but for the last turn: at least one."""
     held = 0
     for number, line in enumerate(history[:-1], 1):
-        held += len(tokenizer(line, add_special_tokens=False)["input_ids"])
+        held += len(tokenizer(line + "\n", add_special_tokens=False)["input_ids"])
         if held >= tokens:
             return number
     return len(history) - 1

@@ -13,12 +13,12 @@ from ser_toolkit.releases.labels import TraceLabels
 from ser_toolkit.releases.write import ReleaseInput, write_release
 from ser_toolkit.schema import Dialogue, Source, Step, Trace, Turn
 
-TOPICS = "deadline landlord sister exam surgery visa divorce mortgage insomnia commute teacher rent promotion".split()
-CAUSES = "work money family health study housing love sleep travel age noise debt".split()
+TOPICS = ("deadline", "landlord", "sister", "exam", "surgery", "visa", "divorce", "mortgage", "insomnia", "rent")
+CAUSES = ("work", "money", "family", "health", "study", "housing", "love", "sleep", "travel", "age", "noise", "debt")
 
 
 def labelled_release(folder: Path, count: int = 24, *, undecided: bool = True, turns: int = 3, seed: int = 0) -> Path:
-    """`count` dialogues, a labelled trace each. `undecided`: of every fifth one a step, of every seventh the verdict."""
+    """`count` dialogues, a labelled trace each; `undecided`: of every fifth a step, of every seventh the verdict."""
     made = list(_records(count, turns, seed))
     labels = [_labels(n, trace, undecided) for n, (_, trace) in enumerate(made)]
     inputs = ReleaseInput(
