@@ -6,6 +6,7 @@ So nobody sees another's records or answers. Everything is found again by name; 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ PAGE = 100
 BATCH_BYTES = 4_000_000
 BATCH_RECORDS = 100
 PROGRESS = ("views", "submitted", "discarded", "drafts")
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+"""What a workspace may be called; an account may have any name."""
 
 
 class Held:
@@ -110,7 +113,8 @@ class Desk:
     def __init__(self, client: Argilla, url: str, key: bytes, annotator: str) -> None:
         """`key` is the round's: it tells two rounds on one server apart, and stays secret."""
         self._client, self._url, self.annotator = client, url, annotator
-        self.workspace = f"ser-{view_id(key, 'round', '')[1:9]}-{annotator}"
+        name = annotator if _SAFE.fullmatch(annotator) else view_id(key, "desk", annotator)[1:9]
+        self.workspace = f"ser-{view_id(key, 'round', '')[1:9]}-{name}"
         self._shelves: dict[bool, Shelf] | None = None
 
     def open(self, accounts: AccountsFile) -> None:
