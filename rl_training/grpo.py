@@ -7,7 +7,9 @@ How it differs from TRL 1.16.0, and by which hook (all private, so the version i
 * `_generate_and_score_completions`: advantages anew, with a floor under the deviation; a completion without a reward,
   and a group whose rewards are equal, leave the loss altogether (`tool_mask` 0), KL gradient included; photos stand
   in the last user message; a run in which most completions are cut is stopped.
-* `_get_per_token_logps_and_entropies`: optionally each prompt once for all completions that share it.
+* `_tokenize_prompts`: prompts with and without photos may stand in one batch.
+* `_get_per_token_logps_and_entropies`, `_prepare_inputs`: optionally each prompt once for all completions that share
+  it (`shared_update`); a generation is then cut into batches without a shuffle, so that groups stay together.
 * `_get_train_sampler`: a permutation by epoch, so that a run resumed in a later epoch sees what it would have seen.
 
 The loss is TRL's own, and so is its normaliser: rows out of the loss still count in it.
@@ -16,6 +18,7 @@ The loss is TRL's own, and so is its normaliser: rows out of the loss still coun
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,14 +29,22 @@ from typing import Any
 import torch  # noqa: TID253
 from accelerate.utils import gather_object
 from trl.trainer.grpo_trainer import GRPOTrainer  # noqa: TID253
-from trl.trainer.utils import RepeatSampler  # noqa: TID253
+from trl.trainer.utils import (  # noqa: TID253
+    RepeatSampler,
+    split_pixel_values_by_grid,
+    split_tensor_dict,
+    unsplit_pixel_values_by_grid,
+)
 
 from ser_toolkit.rewards.base import Completion, Scene
 from ser_toolkit.rewards.composition import Composer, Group, Reward, Rollout, Scored
 
 from .advantages import group_advantages
 from .prompts import with_photos
+from .shared_update import reason_against_sharing, shared_logps
 from .watching import Watch, reward_metrics, samples_page, text_metrics
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +93,7 @@ class PolicyTrainer(GRPOTrainer):
         self._rules = rules or Rules()
         self._watch = Watch(self._rules.max_clipped, self._rules.patience)
         self._judging = asyncio.Runner()
+        self._told_why = ""
         self._scored: list[Scored] = []
         self._rewards: list[Reward] = []
         super().__init__(reward_funcs=[total], **trl)
@@ -122,9 +134,10 @@ class PolicyTrainer(GRPOTrainer):
         return torch.tensor(values, dtype=torch.float32, device=self.accelerator.device).unsqueeze(1)
 
     def _rollout(self, row: Mapping[str, Any], completion: Any, ids: Sequence[int]) -> Completion:
-        """A completion as the rewards read it. A rollout of many turns says itself what is judged (`said`)."""
+        """A completion as the rewards read it. One of many turns says itself what is judged, and how much it wrote."""
         text = completion if isinstance(completion, str) else str(completion[-1].get("content") or "")
-        return Rollout(self._composer.recipe.prefill + row.get("said", text), len(ids), row.get("emotion"))
+        said, tokens = row.get("said", text), row.get("tokens", len(ids))
+        return Rollout(self._composer.recipe.prefill + said, tokens, row.get("emotion"))
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         if any(row.get("images") for row in inputs):
@@ -141,6 +154,64 @@ class PolicyTrainer(GRPOTrainer):
             output["tool_mask"] = mask * alive[mine].unsqueeze(1).to(mask.dtype)
         self._note(inputs, output["completion_mask"], advantages, alive)
         return output
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> Any:
+        """As TRL's, which says `None` for a prompt without photos in a batch with some; processors want a list."""
+        ids, photos, fields = super()._tokenize_prompts(prompts)
+        return ids, photos and [p or [] for p in photos], fields
+
+    def _prepare_inputs(self, generation_batch: Any) -> dict[str, Any]:
+        """As TRL's, but without its shuffle where prompts are shared. TRL counts micro-batches in `_step`."""
+        if not (self._rules.share_prefix and self.model.training):
+            return super()._prepare_inputs(generation_batch)
+        size = self.args.steps_per_generation
+        if self._step % (size * self.num_iterations) == 0 or self._buffered_inputs is None:
+            made: Any = split_pixel_values_by_grid(self._generate_and_score_completions(generation_batch))
+            batches: list[Any] = split_tensor_dict(made, size)
+            self._buffered_inputs = [unsplit_pixel_values_by_grid(b) for b in batches]
+        return self._buffered_inputs[self._step % size]
+
+    def _get_per_token_logps_and_entropies(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **media: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
+        """TRL's (log-probabilities, entropies, auxiliary loss), with shared prompts where they can be."""
+        given = {k: v for k, v in media.items() if v is not None}
+        if not self._rules.share_prefix or not self._can_share(model, input_ids, given, compute_aux_loss):
+            return super()._get_per_token_logps_and_entropies(
+                model, input_ids, attention_mask, logits_to_keep, batch_size, compute_entropy, compute_aux_loss, **media
+            )
+        step = batch_size or len(input_ids)
+        with self.accelerator.autocast():
+            parts = [
+                shared_logps(
+                    model,
+                    input_ids[at : at + step],
+                    attention_mask[at : at + step],
+                    logits_to_keep,
+                    temperature=self.temperature,
+                    media={k: v[at : at + step] for k, v in given.items()},
+                    with_entropy=compute_entropy,
+                )
+                for at in range(0, len(input_ids), step)
+            ]
+        entropies = [e for _, e in parts if e is not None]
+        return torch.cat([p for p, _ in parts]), torch.cat(entropies) if entropies else None, None
+
+    def _can_share(self, model: Any, input_ids: torch.Tensor, media: Mapping[str, Any], wants_aux: bool) -> bool:
+        reason = "it wants an auxiliary loss" if wants_aux else ""
+        reason = reason or reason_against_sharing(model, len(input_ids), input_ids.size(1), media)
+        if reason and reason != self._told_why:
+            self._told_why = reason
+            log.warning("share_prefix: each completion is computed with its prompt: %s", reason)
+        return not reason
 
     def close(self) -> None:
         """End the loop that the judges ran in."""
