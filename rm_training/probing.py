@@ -30,15 +30,16 @@ def probe(model: Any, processing: Any, chats: Sequence[JudgeChat]) -> Chances:
     return [[dict(r) for r in j.rounds] for j in judged]
 
 
-def probe_saved(folder: Path, chats: Sequence[JudgeChat], text_only: bool, dtype: str) -> Chances:
-    """The same of a saved model or adapter, in a process that has seen nothing of the training."""
+def probe_saved(folders: Sequence[Path], chats: Sequence[JudgeChat], text_only: bool, dtype: str) -> list[Chances]:
+    """The same of saved models and adapters, in a process that has seen nothing of the training."""
     spawn = multiprocessing.get_context("spawn")
     try:
         with ProcessPoolExecutor(1, mp_context=spawn) as pool:
-            return pool.submit(_probe_saved, str(folder), list(chats), text_only, dtype).result()
+            return pool.submit(_probe_saved, [str(f) for f in folders], list(chats), text_only, dtype).result()
     except BrokenProcessPool as exc:
         raise CheckpointError(
-            f"{folder}: the process that loaded it died", "is there memory for it? --set verify=false skips this"
+            f"{folders[0].parent}: the process that loaded what was saved died",
+            "is there memory for it? --set verify=false skips this",
         ) from exc
 
 
@@ -49,11 +50,15 @@ def farthest(left: Chances, right: Chances) -> float:
     return max(abs(a[k] - b[k]) for x, y in zip(left, right, strict=True) for a, b in zip(x, y, strict=True) for k in a)
 
 
-def _probe_saved(folder: str, chats: list[JudgeChat], text_only: bool, dtype: str) -> Chances:
+def _probe_saved(folders: list[str], chats: list[JudgeChat], text_only: bool, dtype: str) -> list[Chances]:
     import torch
 
     from ser_toolkit.training.models import load
 
     torch.set_num_threads(max(1, torch.get_num_threads() // 2))
-    loaded = load(folder, text_only=text_only, dtype=dtype, device="auto")
-    return probe(loaded.model.eval(), loaded.processing, chats)
+    found: list[Chances] = []
+    for folder in folders:
+        loaded = load(folder, text_only=text_only, dtype=dtype, device="auto")
+        found.append(probe(loaded.model.eval(), loaded.processing, chats))
+        del loaded
+    return found

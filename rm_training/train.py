@@ -63,7 +63,7 @@ class TrainResult:
         ]
         if result["verified"] is not None:
             lines.append(f"  verified     loaded anew its probabilities differ by at most {result['verified']:.1e}")
-        lines.append(f"  next         ser eval rm {self.run / 'model'} --release RELEASE")
+        lines.append(f"  next         ser eval rm RELEASE --model {self.run}")
         return "\n".join(lines)
 
 
@@ -344,8 +344,8 @@ class _Training:
             return None
         self._say("loading what was saved in a fresh process ...")
         worst = 0.0
-        for folder in saved:
-            off = farthest(wanted, probe_saved(folder, chats, self.told["text_only"], dtype))
+        for folder, found in zip(saved, probe_saved(saved, chats, self.told["text_only"], dtype), strict=True):
+            off = farthest(wanted, found)
             if off > TOLERANCE[dtype]:
                 raise CheckpointError(
                     f"{folder}: loaded anew, it judges otherwise: a probability differs by {off:.3g}",

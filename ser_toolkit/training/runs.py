@@ -122,8 +122,7 @@ def newest_checkpoint(run: RunFolder) -> Path | None:
             if run.is_main:
                 shutil.rmtree(folder)
             continue
-        told: dict[str, list[Any]] = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-        for name, kept in told.items():
+        for name, kept in _sealed(folder).items():
             if not (folder / name).is_file() or _print_of(folder / name) != kept:
                 raise CheckpointError(
                     f"{folder / name}: is not as it was saved",
@@ -131,6 +130,15 @@ def newest_checkpoint(run: RunFolder) -> Path | None:
                 )
         return folder
     return None
+
+
+def _sealed(folder: Path) -> dict[str, list[Any]]:
+    try:
+        return json.loads((folder / SEAL).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise CheckpointError(
+            f"{folder / SEAL}: cannot be read: {exc}", f"delete {folder} to go on from the checkpoint before it"
+        ) from exc
 
 
 def checkpoints_of(folder: Path) -> list[Path]:

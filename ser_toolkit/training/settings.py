@@ -33,7 +33,7 @@ def read_sets(
 
     `decided`: fields of the trainer that the command decides itself. Raises UsageError.
     """
-    fields = {f.name for f in dataclasses.fields(arguments_type) if f.init} - decided
+    fields = {f.name: str(f.type) for f in dataclasses.fields(arguments_type) if f.init and f.name not in decided}
     own: dict[str, Any] = {}
     given: dict[str, Any] = {}
     for item in sets:
@@ -53,6 +53,8 @@ def read_sets(
             value = yaml.safe_load(text)
         except yaml.YAMLError as exc:
             raise UsageError(f"--set {item}: the value is not YAML", "quote it: --set 'key=\"value\"'") from exc
+        if isinstance(value, bool) and "bool" not in fields.get(key, "bool"):
+            value = text.strip()  # YAML reads eval_strategy=no as false
         (own if key in own_type.model_fields else given)[key] = _number(value)
     try:
         return own_type.model_validate(own), given
