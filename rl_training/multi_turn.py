@@ -6,7 +6,8 @@ loss. All talks of a batch go on in step: one generation a round, then all seeke
 
 Beside the tokens come, for the rewards: `emotion`, the last feeling (0 where the policy gave no reply, `None` where the
 seeker failed: missing); `said`, the policy's first answer, which is what a reward that reads the prompt's scene can
-judge; `end`. In later rounds the policy reads all that it wrote before, its steps too. Source: RLVER (METHOD 5).
+judge; `tokens`, how many are the policy's; `end`. In later rounds the policy reads all that it wrote before, its steps
+too. Source: RLVER (METHOD 5).
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
-from ser_toolkit.errors import RecordError, UsageError
+from ser_toolkit.errors import DataError, RecordError, UsageError
 from ser_toolkit.llm.chat import ChatModel
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
@@ -26,8 +27,15 @@ from ser_toolkit.seeker import Seeker
 from ser_toolkit.talks import Talk
 
 from .policy import read_answer, talk_dialogue
+from .prompts import Fitted, with_photos
+from .settings import SimulateSettings
+
+if TYPE_CHECKING:
+    import datasets
 
 STAGE = "simulate"
+EMOTION = "emotion"
+"""The reward that the last feeling is."""
 Messages = Sequence[Mapping[str, Any]]
 Generate = Callable[[list[list[int]]], tuple[list[list[int]], list[list[float]] | None]]
 """Prompts in tokens -> completions in tokens, and their log-probabilities where the sampler gives them."""
@@ -111,6 +119,7 @@ class Simulation:
             "env_mask": [r.mask for r in rollouts],
             "emotion": [r.emotion for r in rollouts],
             "said": [r.first for r in rollouts],
+            "tokens": [sum(r.mask) for r in rollouts],
             "end": [r.failure or r.talk.end for r in rollouts],
         }
 
@@ -156,6 +165,26 @@ class Simulation:
             rollout.failure = exc.kind
 
 
+@dataclass(frozen=True, slots=True)
+class SeekerModel:
+    """Who plays the seekers; `scenarios` are those to begin with, `None`: the rows of a release are gone on with."""
+
+    chat: ChatModel
+    recipe: Recipe
+    prompts: Prompts
+    scenarios: Sequence[Scenario] | None = None
+
+    def play(self, rows: Fitted, settings: SimulateSettings) -> Simulation:
+        """The rollouts over these rows."""
+        raw = cast(Sequence[dict[str, Any]], rows.raw)
+        fitted = cast(Iterable[dict[str, Any]], rows.dataset)
+        starts = starts_of((r["prompt"], raw[r["row"]], rows.scene(r["row"]).turns) for r in fitted)
+        return Simulation(
+            starts, self.chat, self.recipe, self.prompts, rounds=settings.rounds, max_tokens=settings.max_tokens,
+            start_feeling=settings.start_feeling,
+        )  # fmt: skip
+
+
 def prompt_key(prompt: Messages) -> bytes:
     """What a prompt is known by: its messages' roles and texts."""
     return canonical_json([[m["role"], m["content"]] for m in prompt])
@@ -182,6 +211,16 @@ def opening_rows(scenarios: Iterable[Scenario]) -> list[dict[str, Any]]:
         for s in scenarios
         if s.opening.strip()
     ]
+
+
+def opening_dataset(scenarios: Iterable[Scenario]) -> datasets.Dataset:
+    """The same as a dataset. Raises DataError where no scenario brings an opening."""
+    import datasets
+
+    rows = opening_rows(scenarios)
+    if not rows:
+        raise DataError("no profile brings an opening, so there is nothing to answer", "SAGE's and RLVER's do")
+    return datasets.Dataset.from_list(rows)
 
 
 def starts_of(rows: Iterable[tuple[Messages, Mapping[str, Any], Sequence[Turn]]]) -> dict[bytes, Start]:
@@ -224,8 +263,8 @@ class _Template:
     """A chat template in tokens: an opening with its generation prompt, and a user's line behind an assistant's."""
 
     def __init__(self, processing: Any, options: Mapping[str, Any]) -> None:
+        self._processing, self._options = processing, options
         self._tokenizer = getattr(processing, "tokenizer", processing)
-        self._options = options
         talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
         before = self._ids(talk, last=False)
         ends = [i for i, token in enumerate(before) if token == self._tokenizer.eos_token_id]
@@ -253,6 +292,10 @@ class _Template:
         return self._tokenizer.decode(ids, skip_special_tokens=True)
 
     def _ids(self, messages: Messages, *, last: bool = True) -> list[int]:
-        return self._tokenizer.apply_chat_template(
-            list(messages), tokenize=True, add_generation_prompt=last, return_dict=True, **self._options
-        )["input_ids"]
+        is_processor = self._processing is not self._tokenizer
+        chat = with_photos(messages, 0) if is_processor else list(messages)
+        found = self._processing.apply_chat_template(
+            [chat] if is_processor else chat,
+            tokenize=True, add_generation_prompt=last, return_dict=True, **self._options,
+        )["input_ids"]  # fmt: skip
+        return found[0] if is_processor else found

@@ -113,11 +113,16 @@ def fit_rows(
     """The rows of a release's config (`traces` or `prompts`) for one model; `limit` in tokens of prompt, and of prompt
     and completion where there is one. `at_most` rows, drawn by seed. Raises DataError where nothing is left.
     """
-    import datasets
-
     found = release.dataset(config, text_only=not measure.takes_photos)[release_split(release, config, split)]
     if at_most is not None and at_most < len(found):
         found = found.shuffle(seed=seed).select(range(at_most))
+    return fit_dataset(found, config, measure, limit)
+
+
+def fit_dataset(found: datasets.Dataset, config: str, measure: Measure, limit: int | None) -> Fitted:
+    """The same for rows that are at hand; `config` is what a message calls them."""
+    import datasets
+
     raw = found
     if "images" in found.column_names:
         raw = found.cast_column("images", datasets.List(datasets.Image(decode=False)))

@@ -18,7 +18,8 @@ from ser_toolkit.releases.load import Release
 from ser_toolkit.rewards.composition import Component, Composer
 from ser_toolkit.training.extra import require_train
 
-from .prompts import Measure, fit_rows
+from .multi_turn import EMOTION, SeekerModel, opening_dataset
+from .prompts import Measure, fit_dataset, fit_rows
 from .running import RunResult, finish, load_policy, run_arguments, trained
 from .settings import PRESETS, PresetName, RlSettings, split_sets
 
@@ -37,40 +38,43 @@ def train_rl(
     text_only: bool = False,
     resume: bool = False,
     quiet: bool = False,
-    rollout: Any = None,
+    open_seeker: Callable[[RlSettings], SeekerModel] | None = None,
 ) -> RunResult:
     """A policy trained on the prompts of `release`, in `out/model`.
 
     `open_rewards(settings)` gives the components and the model of embeddings, once the settings are known to be right;
-    `rollout` is TRL's rollout_func, for talks of many turns. Raises UsageError, DataError, CheckpointError, RemoteError
-    (a judge that answers nobody), SerError (a run that learns nothing).
+    `open_seeker` who plays the seeker where `simulate` asks for talks of many turns. Raises UsageError, DataError,
+    CheckpointError, RemoteError (a judge that answers nobody), SerError (a run that learns nothing).
     """
     require_train()
     from trl.trainer.grpo_config import GRPOConfig
 
     settings, theirs = split_sets(sets, RlSettings, PRESETS[preset].own)
+    _check_emotion(settings)
     with run_arguments(
         "train-rl", release, model, out, settings, theirs, GRPOConfig, PRESETS[preset].trl,
         text_only=text_only, resume=resume, told={"preset": preset},
     ) as begun:  # fmt: skip
         _check_boundaries(begun.arguments)
+        seeker = open_seeker(settings) if settings.simulate and open_seeker else None
         components, embedder = open_rewards(settings)
         composer = Composer(settings.reward, components, embedder)
         loaded = load_policy(model, settings, text_only=text_only)
-        rows = fit_rows(
-            release,
-            CONFIG,
-            Measure(loaded.processing, takes_photos=loaded.is_vision),
-            settings.max_prompt_tokens,
-            at_most=settings.max_rows,
-            seed=begun.arguments.seed,
-        )
+        measure = Measure(loaded.processing, takes_photos=loaded.is_vision and seeker is None)
+        if seeker is not None and seeker.scenarios is not None:
+            rows = fit_dataset(opening_dataset(seeker.scenarios), "profiles", measure, settings.max_prompt_tokens)
+        else:
+            rows = fit_rows(
+                release, CONFIG, measure, settings.max_prompt_tokens, at_most=settings.max_rows,
+                seed=begun.arguments.seed,
+            )  # fmt: skip
         _check_enough(len(rows.dataset), begun.arguments)
         begun.run.note(rows=rows.counts())
 
         from .grpo import PolicyTrainer, Rules
 
         watch = settings.watch
+        simulation = None if seeker is None or settings.simulate is None else seeker.play(rows, settings.simulate)
         trainer = PolicyTrainer(
             composer,
             rows.scene,
@@ -79,13 +83,27 @@ def train_rl(
             args=begun.arguments,
             train_dataset=rows.dataset,
             processing_class=loaded.processing,
-            rollout_func=rollout,
+            rollout_func=simulation,
         )
         try:
             trained(trainer, begun, quiet=quiet)
         finally:
             trainer.close()
+            if simulation is not None:
+                simulation.close()
         return finish(trainer, loaded, begun)
+
+
+def _check_emotion(settings: RlSettings) -> None:
+    """Whether a simulated seeker and the reward of its feeling go together. Raises UsageError."""
+    is_rewarded = bool(settings.reward.components.get(EMOTION))
+    if settings.simulate is None and is_rewarded:
+        raise UsageError(f"{EMOTION} is rewarded, and no seeker is simulated", "--set simulate.seeker.model=SPEC")
+    if settings.simulate is not None and not is_rewarded:
+        raise UsageError(
+            f"a seeker is simulated, and its {EMOTION} counts for nothing",
+            f"--set reward.components.{EMOTION}=1 adds it; --set 'reward.components={{{EMOTION}: 1}}' is it alone",
+        )
 
 
 def _check_boundaries(arguments: Any) -> None:

@@ -47,6 +47,18 @@ class WatchSettings(Section):
     patience: int = Field(default=20, ge=1, description="generation steps in a row")
 
 
+class SimulateSettings(Section):
+    """Talks of many turns with a simulated seeker, whose last feeling the component `emotion` rewards (RLVER)."""
+
+    seeker: Llm = Field(default=Llm(), description="the model that plays the seeker")
+    profiles: str | None = Field(
+        default=None, description="FORMAT:PATH of scenarios whose openings are answered; unset: the release's prompts"
+    )
+    rounds: int = Field(default=8, ge=1, description="the policy's answers at most")
+    start_feeling: int = Field(default=30, ge=0, le=100, description="where the seeker begins (RLVER)")
+    max_tokens: int = Field(default=8192, ge=64, description="of a whole talk; max_completion_length is of one answer")
+
+
 class RlSettings(Tuning):
     """The keys of `ser train-rl`."""
 
@@ -55,6 +67,7 @@ class RlSettings(Tuning):
     judge: Llm = Field(default=Llm(), description="the chat model behind served components")
     embed: str = Field(default="local", description="local, local:MODEL or openai:MODEL, for redundancy")
     embed_server: Endpoint = Field(default=Endpoint(), description="where openai:MODEL is served")
+    simulate: SimulateSettings | None = Field(default=None, description="talks of many turns; unset: one answer")
     std_floor: float = Field(default=0.01, ge=0, description="least deviation of a group's rewards, in points")
     watch: WatchSettings = WatchSettings()
     max_prompt_tokens: int = Field(default=3072, ge=16, description="a longer history loses its front")

@@ -23,10 +23,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from ..errors import RecordError, UsageError
 from ..metrics.repetition import Embedder
@@ -58,6 +58,11 @@ class Redundancy(Section):
     output: Literal["reply", "whole"] = Field(default="reply", description="what is compared: the reply, or all")
     history: Literal["all", "supporter"] = Field(default="all", description="the utterances that it is compared with")
     clip: bool = Field(default=True, description="a negative cosine counts as 0")
+
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _yaml_off(cls, value: Any) -> Any:
+        return "off" if value is False else value
 
 
 class Length(Section):
