@@ -51,7 +51,7 @@ OWN_WORDS: dict[str, tuple[str, str]] = {
         "这一条会交给别人。“它让我难受”就是足够的理由，没有人会追问。",
     ),
 }  # fmt: skip
-MOST_PHOTOS = 12
+MOST_PHOTOS = 8
 """A dataset's fields are set once; those without a picture are not shown. Of more pictures, the last ones are."""
 LONGEST_PICTURE = 5_000_000
 """Characters of a data URL that Argilla takes."""
