@@ -118,7 +118,7 @@ def evaluate_perm(
     manifest = found.manifest
     data = {"name": manifest["name"], "version": manifest["version"], "content_hash": manifest["content_hash"]}
     data |= {"split": split, "traces": len(rounds)}
-    folder = out or Path(f"{data['name']}-{data['version']}-perm")
+    folder = out or home.root / "evaluations" / f"{data['name']}-{data['version']}-perm"
     folder_made(folder)
     options = PermOptions(aggregation=aggregation, length=False, seed=seed)
     prompts = Prompts(home.prompts)

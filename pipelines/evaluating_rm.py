@@ -138,7 +138,7 @@ def evaluate_judge(
     manifest = found.manifest
     data = {"name": manifest["name"], "version": manifest["version"], "content_hash": manifest["content_hash"]}
     data |= {"split": split, "items": len(items), "majority_of": "train" if learnt_from else split}
-    folder = out or Path(f"{data['name']}-{data['version']}-judges")
+    folder = out or Path(workspace) / "evaluations" / f"{data['name']}-{data['version']}-judges"
     folder_made(folder)
     judges = []
     for spec in (model, *([against] if against else ())):
@@ -185,9 +185,23 @@ def _ask_in_process(spec: str, items: Sequence[Item], batch_size: int) -> tuple[
     require_train()
     from ser_toolkit.training.models import load
 
-    loaded = load(spec, device="auto")
+    told = told_of(spec)
+    loaded = load(spec, device="auto", text_only=bool(told.get("text_only")))
     processing = loaded.processing if loaded.is_vision else loaded.tokenizer
-    return ask_model(items, loaded.model, processing, batch_size=batch_size), loaded.identity
+    kind: Any = told.get("kind", "unified")
+    return ask_model(items, loaded.model, processing, kind=kind, batch_size=batch_size), loaded.identity
+
+
+def told_of(spec: str) -> dict[str, Any]:
+    """What run.json says that a run was told (its `kind`), also for the model in it; {} for any other model."""
+    for folder in (Path(spec), Path(spec).parent):
+        file = folder / "run.json"
+        if Path(spec).is_dir() and file.is_file():
+            try:
+                return dict(json.loads(file.read_text(encoding="utf-8")).get("told") or {})
+            except (OSError, ValueError) as exc:
+                raise DataError(f"{file}: cannot be read: {exc}", "name the run's model/ copied elsewhere") from exc
+    return {}
 
 
 def _card(

@@ -25,7 +25,8 @@ from ser_toolkit.schema import Lang, Record
 from ser_toolkit.verdicts import Position
 
 from .rounds import JudgeChat
-from .verdicts import Judged, judge_plainly
+from .speculation import judge_together
+from .verdicts import Judged
 
 CONFIG = "judgements"
 Kind = Literal["unified", "prm", "orm"]
@@ -145,7 +146,7 @@ def ask_model(
     there = [_chat(i, kind) for i in items]
     turned = [_chat(i, kind, exchanged=True) for i in items]
     asked = [c for c in (*there, *turned) if c is not None]
-    judged = dict(zip(map(id, asked), judge_plainly(model, processing, asked, batch_size=batch_size), strict=True))
+    judged = dict(zip(map(id, asked), judge_together(model, processing, asked, batch_size=batch_size), strict=True))
     found = []
     for item, one, other in zip(items, there, turned, strict=True):
         answers = _answers(judged[id(one)], kind) if one else [Answer(None, note="worded by another version")] * 4

@@ -136,7 +136,8 @@ def rm(
     split: Annotated[str, typer.Option("--split", help="test, validation, train or all.")] = "test",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Items to judge, at most.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Default: NAME-VERSION-judges, here.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Default: in the workspace's evaluations/."),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the resamples, and sent to a server.")] = 0,
     workspace: WorkspaceDir = HERE,
@@ -168,7 +169,10 @@ def perm(
     ] = None,
     split: Annotated[str, typer.Option("--split", help="test, validation, train or all.")] = "all",
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Traces to judge, at most.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default: NAME-VERSION-perm, here.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Default: in the workspace's evaluations/."),
+    ] = None,
     aggregation: Annotated[
         Literal["harmonic", "mean", "geometric"], typer.Option("--aggregation", help="Of the three dimensions.")
     ] = "harmonic",

@@ -28,6 +28,17 @@ def server() -> Iterator[StandIn]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def tiny_judge(tmp_path_factory) -> Path:
+    """A model of two layers with random weights, as a folder."""
+    from tests.judge_models import text_model, tokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    text_model().save_pretrained(folder)
+    tokenizer().save_pretrained(folder)
+    return folder
+
+
 def ask(releases, server: StandIn, out: Path, **more):
     server.reset()
     sets = [f"llm.base_url={server.base_url}", "llm.vision=false"]
@@ -92,16 +103,10 @@ def test_a_release_without_labels_is_refused(releases, server, tmp_path):
 
 
 @pytest.mark.train
-def test_a_model_in_process_beside_a_served_judge(releases, server, tmp_path):
-    import torch
-
-    from tests.training_models import text_model
-
-    torch.set_num_threads(1)
+def test_a_model_in_process_beside_a_served_judge(releases, server, tiny_judge, tmp_path):
     server.reset()
-    model = text_model(tmp_path / "tiny")
     found = evaluate_judge(
-        releases[0], str(model), against="openai:judge", split="all", limit=4, out=tmp_path / "out", quiet=True,
+        releases[0], str(tiny_judge), against="openai:judge", split="all", limit=12, out=tmp_path / "out", quiet=True,
         sets=[f"llm.base_url={server.base_url}"],
     )  # fmt: skip
     told = found.to_json()
@@ -115,3 +120,20 @@ def test_a_model_in_process_beside_a_served_judge(releases, server, tmp_path):
     assert "tiny - judge, paired" in found.render()
     chances = found.judges[0].said[0].chances
     assert all(sum(c.values()) == pytest.approx(1) for c in chances if c)
+
+
+@pytest.mark.train
+def test_a_run_tells_which_kind_of_judge_it_is(releases, tiny_judge, tmp_path):
+    """A process judge says nothing of the reply, and a release of the labels trains it."""
+    from rm_training.train import train_rm
+
+    sets = ["max_steps=2", "lora=false", "verify=false", "per_device_train_batch_size=2"]
+    train_rm(releases[0], str(tiny_judge), tmp_path / "run", kind="prm", sets=sets, quiet=True)
+    found = evaluate_judge(
+        releases[0], str(tmp_path / "run"), split="all", limit=6, out=tmp_path / "out", quiet=True
+    ).to_json()
+    judge = found["judges"][0]
+    assert judge["card"]["missing"] == {"round 1": 0, "round 2": 0, "round 3": 0, "round 4": 6}
+    scores = {s["key"]: s for s in judge["scores"]}
+    assert scores["step3.weighted_f1"]["n"] > 0 and scores["reply.accuracy"]["value"] is None
+    assert judge["name"] == "run" and judge["reliability"]["reply"] == []
