@@ -197,6 +197,26 @@ def perm(
     )  # fmt: skip
 
 
+@evals.command("compare")
+def compare(
+    run_a: Annotated[Path, typer.Argument(metavar="RUN_A", help="A folder that `ser eval policy` wrote.")],
+    run_b: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another, of the same suite.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Also have people judge the pairs: their round stands there."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Two policies item by item: paired differences with intervals.
+
+    With --out, each pair of talks becomes an item of `ser annotate serve -w DIR`, blinded; once people have judged, the
+    same command tells what they say.
+    """
+    from ..comparing_policies import compare_policies
+
+    give(compare_policies(run_a, run_b, out=out), as_json)
+
+
 def report(
     rel: Rel,
     rel_b: RelB = None,
