@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .pictures import Media
+from .pictures import Media, shape_of
 
 _LOG = logging.getLogger(__name__)
 _MASKED_KERNELS = ("sdpa", "eager")
@@ -76,6 +76,8 @@ def _of_media(inner: Any, media: Mapping[int, Media]) -> str:
         return f"it takes {', '.join(unknown)} beside its pictures"
     if "image_grid_thw" in names and "mm_token_type_ids" not in names:
         return "where its image tokens stand in the picture is not told"
+    if len({shape_of(one) for one in media.values() if one}) > 1:
+        return "pictures of several shapes stand in one batch"
     return ""
 
 

@@ -256,3 +256,20 @@ def test_short_sequences_fit_into_a_window() -> None:
 
 def test_unknown_media_are_not_shared() -> None:
     assert "token_type_ids" in reason_against(text_model(), 10, {0: {"token_type_ids": torch.zeros(1, 3)}})
+
+
+def test_pictures_of_several_shapes_go_group_by_group() -> None:
+    model = vision_model()
+    one, media = with_pictures(processor(), (10, 240), "<image>", 64)
+    double = processor()(text=["<image><image>"], images=[[picture(10), picture(20)]], return_tensors="pt")
+    head = double.pop("input_ids")[0].tolist()
+    sequences = [[one.tokens[i] for i in path] for path in one.paths[:2]]
+    tree = tree_of([*sequences, head + drawn(9)], [0, 0, 1])
+    told = {0: media[0], 1: {k: v for k, v in double.items() if k != "attention_mask"}}
+    wanted = [i for i in range(len(tree.tokens)) if tree.parents[i] >= 0]
+    assert "several shapes" in reason_against(model, 100, told)
+    found = dict(zip(wanted, tree_logps(model, tree, wanted, media=told), strict=True))
+    for path, own in zip(tree.paths, (0, 0, 1), strict=True):
+        ids = torch.tensor([[tree.tokens[i] for i in path]])
+        logps = model(ids, **told[own]).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[:, 0]
+        assert torch.allclose(torch.stack([found[i] for i in path[1:]]), logps, atol=1e-5)
