@@ -1,8 +1,9 @@
 """What an annotator sees of a View on Argilla, and what is asked: fields, questions, and a record's values.
 
-Every text is plain (no Markdown) and shows what would act or hide as an escape. Argilla sets messages right and left by
-turns, whoever speaks, so what one person says at a stretch is one message; only a very long one is several, since
-Argilla takes 20,000 characters. Nothing is suggested: Argilla would tick it.
+Every text is escaped, since Argilla's page takes fields for HTML and runs what is in it; and what would act or hide is
+shown as `\\x1b`. The page sets messages right and left by turns, whoever speaks, so what one person says at a stretch is
+one message; only a very long one is several, since Argilla takes 20,000 characters. Nothing is suggested: the page
+would tick it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from functools import cache
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,9 +158,9 @@ def fields(view: View, lang: Lang, media: Path) -> dict[str, Any]:
         for part in _parts("\n\n".join(_turn(turn, at, say, pictures) for at, turn in turns))
     ]
     shown |= {f"photo_{n}": url for n, url in pictures.values() if url}
-    shown |= {f"step_{step.number}": visible(step.text) for step in view.steps}
+    shown |= {f"step_{step.number}": _plain(step.text) for step in view.steps}
     if view.replies:
-        shown |= {f"reply_{n}": visible(reply) for n, reply in enumerate(view.replies, 1)}
+        shown |= {f"reply_{n}": _plain(reply) for n, reply in enumerate(view.replies, 1)}
     return shown
 
 
@@ -168,17 +170,29 @@ def _speaker(numbered: tuple[int, ShownTurn]) -> str:
 
 def _turn(turn: ShownTurn, at: int, say: dict[str, str], pictures: Pictures) -> str:
     """What was said, and under it, in brackets, what was seen and heard."""
-    notes = [f"{say[cue.channel]}: {visible(cue.text)}" for cue in turn.cues]
+    notes = [f"{say[cue.channel]}: {cue.text}" for cue in turn.cues]
     for number, _ in (pictures[key] for key in pictures if key[0] == at):
         notes.append(say["photo_field"].format(number=number) if number else say["photo_not_shown"])
     if turn.risk:
         notes.append(say["risk_turn"])
-    return "\n".join([visible(turn.text), *(f"[{note}]" for note in notes)])
+    return "\n".join([turn.text, *(f"[{note}]" for note in notes)])
 
 
 def _parts(text: str) -> list[str]:
-    pieces = [text[at : at + LONGEST_MESSAGE] for at in range(0, len(text), LONGEST_MESSAGE)]
+    """The text as one message, or as several that are numbered; no entity is cut."""
+    left, pieces = _plain(text), []
+    while len(left) > LONGEST_MESSAGE:
+        start = left.rfind("&", LONGEST_MESSAGE - 5, LONGEST_MESSAGE)
+        cut = start if start > 0 and ";" not in left[start:LONGEST_MESSAGE] else LONGEST_MESSAGE
+        pieces.append(left[:cut])
+        left = left[cut:]
+    pieces.append(left)
     return pieces if len(pieces) < 2 else [f"({n}/{len(pieces)}) {piece}" for n, piece in enumerate(pieces, 1)]
+
+
+def _plain(text: str) -> str:
+    """The text, made to be shown as it is: Argilla's page takes every field for HTML, one without Markdown as well."""
+    return escape(visible(text), quote=False)
 
 
 def _pictures(view: View, media: Path) -> Pictures:

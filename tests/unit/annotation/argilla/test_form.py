@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,24 @@ def test_what_one_says_at_a_stretch_is_one_message_and_a_long_one_several(tmp_pa
     assert sum(m["content"].count("三") for m in shown) == 40_000
 
 
+@given(st.text(alphabet="&<>;ab三", max_size=60), st.integers(6, 20))
+def test_a_message_that_is_cut_is_the_same_when_put_together(text, longest):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(form, "LONGEST_MESSAGE", longest)
+        pieces = form._parts(text)
+    heads = [f"({n}/{len(pieces)}) " if len(pieces) > 1 else "" for n in range(1, len(pieces) + 1)]
+    bodies = [piece.removeprefix(head) for head, piece in zip(heads, pieces, strict=True)]
+    assert max(map(len, bodies)) <= longest and "".join(map(unescape, bodies)) == text
+    assert not any("<" in b or ">" in b for b in bodies)
+
+
 def test_what_hides_or_acts_is_shown_as_an_escape_everywhere(tmp_path):
     bad = "\x1b[31m\u202e\u2066\x00 <b>{{7*7}}</b>"
     view = viewed(
         made_of((Turn(speaker="seeker", text=bad), Turn(speaker="supporter", text="r")), (bad, bad, bad), bad, "r", 0)
     )
     shown = form.fields(view, "en", tmp_path)
-    good = "\\x1b[31m\\u202e\\u2066\\x00 <b>{{7*7}}</b>"
+    good = "\\x1b[31m\\u202e\\u2066\\x00 &lt;b&gt;{{7*7}}&lt;/b&gt;"
     texts = [shown["conversation"][0]["content"], *(shown[f"step_{n}"] for n in (1, 2, 3))]
     assert texts == [good] * 4 and good in (shown["reply_1"], shown["reply_2"])
 
