@@ -66,7 +66,11 @@ def open_rewards(settings: RlSettings, served: _Served) -> tuple[list[Component]
     components = [_component(name, weight, settings, served) for name, weight in settings.reward.components.items()]
     if settings.reward.redundancy.kind == "off":
         return components, None
-    return components, CachedEmbedder(open_embedder(resolve(settings.embed), settings.embed_server))
+    embedder = CachedEmbedder(open_embedder(resolve(settings.embed), settings.embed_server))
+    embedder.embed(
+        ["."]
+    )  # now: loaded in a step, it could draw from the random numbers that a resumed run goes on with
+    return components, embedder
 
 
 def _component(spec: str, weight: float, settings: RlSettings, served: _Served) -> Component:
