@@ -1,9 +1,9 @@
 """What an annotator sees of a View on Argilla, and what is asked: fields, questions, and a record's values.
 
-Every text is escaped, since Argilla's page takes fields for HTML and runs what is in it; and what would act or hide is
-shown as `\\x1b`. The page sets messages right and left by turns, whoever speaks, so what one person says at a stretch is
-one message; only a very long one is several, since Argilla takes 20,000 characters. Nothing is suggested: the page
-would tick it.
+Every text is escaped, since Argilla's page takes fields for HTML and runs it; what would act or hide is shown
+as `\\x1b`. The page sets messages right and left by turns, whoever speaks, so what one person says at a stretch is one
+message; only a very long one is several, since Argilla takes 20,000 characters. Nothing is suggested: the page would
+tick it.
 """
 
 from __future__ import annotations

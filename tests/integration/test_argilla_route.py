@@ -314,14 +314,15 @@ def test_its_search_engine_answers_as_argillas_own_would(argilla, tmp_path):
         metadata=[rg.TermsMetadataProperty(name="kind"), rg.IntegerMetadataProperty(name="size")],
     )
     data = rg.Dataset(name="search", workspace="search", settings=settings, client=client).create()
+    own = {"user_id": client.me.id, "status": "submitted"}
+    answered = [rg.Response("label", "yes", **own), rg.Response("stars", 2, **own)]
     texts = ["A quiet evening", "考研又没过", "Evening, and quiet 100%", "nothing"]
     data.records.log([
         rg.Record(
             id=str(n), fields={"text": text, "chat": [{"role": "user", "content": f"说 {n}"}]},
             metadata={"kind": ["even", "odd"][n % 2], "size": n},
             suggestions=[rg.Suggestion("label", ["yes", "no"][n // 2], score=n / 4), rg.Suggestion("stars", 1 + n % 3)],
-            responses=[rg.Response(q, v, user_id=client.me.id, status="submitted") for q, v in (("label", "yes"), ("stars", 2))]
-            if n == 3 else [],
+            responses=answered if n == 3 else [],
         )
         for n, text in enumerate(texts)
     ])  # fmt: skip
