@@ -93,6 +93,14 @@ class Ledger:
                 if known is None:
                     self._append("annotator", "", name, {"source": source})
 
+    def revoke_links(self, names: Iterable[str]) -> None:
+        """Call back the links that these people have to the built-in page: from now on they have others. Raises
+        UsageError for a name that is none of this round, and then revokes none.
+        """
+        with self._writing():
+            for name in [self._must_know(n) for n in names]:
+                self._append("link", "", name, {"number": self.state.links.get(name, 0) + 1})
+
     # -- giving out --------------------------------------------------------------------------------------------------
 
     def next_task(self, annotator: str, *, route: str = "local", now: float | None = None) -> Task | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 SIGNIFICANT = 0.05
+TABLES = ("annotators", "drift", "agreement", "pairs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,14 @@ def report(state: RoundState, sources: Sequence[Source], *, resamples: int = 2_0
         ],
         pairs=list(_pairs(state, people, sources, resamples)),
     )
+
+
+def every_report(state: RoundState, *, resamples: int = 2_000) -> dict[str, Any]:
+    """The report's tables of people and of judges, apart, each row with its source; and the conflicts of each."""
+    sources = tuple(dict.fromkeys(state.annotators.values()))
+    tables = {s: asdict(report(state, (s,), resamples=resamples)) for s in sources}
+    found = {n: [{"source": s, **row} for s in sources for row in tables[s][n]] for n in TABLES}
+    return {**found, "conflicts": {s: conflicts(state, (s,)) for s in sources}}
 
 
 def status(state: RoundState, sources: Sequence[Source], now: float) -> Row:

@@ -83,6 +83,8 @@ class RoundState:
     items: dict[str, ItemInfo] = field(default_factory=dict)
     gold: dict[str, Gold] = field(default_factory=dict)
     annotators: dict[str, Source] = field(default_factory=dict)
+    links: dict[str, int] = field(default_factory=dict)
+    """annotator -> how often their link was called back."""
     answers: dict[str, dict[tuple[str, int], Answer]] = field(default_factory=dict)
     """item -> (annotator, repeat) -> the answer that holds."""
     open: dict[str, Assignment] = field(default_factory=dict)
@@ -117,6 +119,9 @@ class RoundState:
 
     def _annotator(self, _: str, annotator: str, body: dict[str, Any]) -> None:
         self.annotators[annotator] = body["source"]
+
+    def _link(self, _: str, annotator: str, body: dict[str, Any]) -> None:
+        self.links[annotator] = body["number"]
 
     def _assigned(self, item: str, annotator: str, body: dict[str, Any]) -> None:
         showing = Showing(item, annotator, body["repeat"])
@@ -313,6 +318,7 @@ _EVENTS: dict[str, Callable[[RoundState, str, str, dict[str, Any]], None]] = {
     "item": RoundState._item,
     "gold": RoundState._gold,
     "annotator": RoundState._annotator,
+    "link": RoundState._link,
     "assigned": RoundState._assigned,
     "released": RoundState._released,
     "answer": RoundState._answer,

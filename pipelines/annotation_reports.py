@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
 from annotation.guidelines import guidelines
 from annotation.items import PARTS
-from annotation.reporting import answers_jsonl, conflicts, report, status
+from annotation.report_page import notes, report_page
+from annotation.reporting import answers_jsonl, every_report, status
 from ser_toolkit.errors import UsageError
 from ser_toolkit.recipe import load_recipe
 from ser_toolkit.schema import Lang
@@ -32,11 +33,14 @@ def round_report(workspace: Path, sets: Iterable[str]) -> dict[str, Any]:
     """The report's tables as rows, people and judges alike."""
     load_recipe(workspace, sets)
     with known_round(Workspace(workspace)) as ledger:
-        sources = tuple(dict.fromkeys(ledger.state.annotators.values()))
-        tables = {s: asdict(report(ledger.state, (s,))) for s in sources}
-        names = ("annotators", "drift", "agreement", "pairs")
-        found = {n: [{"source": s, **row} for s in sources for row in tables[s][n]] for n in names}
-        return {**found, "conflicts": {s: conflicts(ledger.state, (s,)) for s in sources}}
+        return every_report(ledger.state)
+
+
+def write_page(found: Row, file: Path) -> None:
+    """The same as a page of its own, which asks for nothing from elsewhere."""
+    made = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    with writing(file):
+        file.write_text(report_page(found, is_file=True, made=made), encoding="utf-8")
 
 
 def write_answers(workspace: Path, file: Path) -> int:
@@ -91,17 +95,6 @@ _COLUMNS = (
 def render_report(found: Row) -> str:
     rows = [[_cell(row[key]) for key, _ in _COLUMNS] for row in found["annotators"]]
     table = _table([title for _, title in _COLUMNS], rows)
-    notes = [
-        f"{r['annotator']}: the same side {max(r['first'], r['second'])} of {r['first'] + r['second']} times "
-        f"(exact two-sided p = {r['side_p']:.3f})"
-        for r in found["annotators"]
-        if r["is_one_sided"]
-    ]
-    notes += [
-        f"{r['annotator']}: agreement with others {r['drift']:+.0%} in the second half (Fisher p = {r['drift_p']:.3f})"
-        for r in found["annotators"]
-        if r["is_drifting"]
-    ]
     coefficients = _table(
         ["source", "part", "coefficient", "value", "95 %", "raw", "items", "why undefined, or a caution"],
         [
@@ -113,7 +106,7 @@ def render_report(found: Row) -> str:
             for r in found["agreement"]
         ],
     )  # fmt: skip
-    told = [f"  look at  {n}" for n in notes]
+    told = [f"  look at  {n}" for n in notes(found["annotators"])]
     return "\n".join([table, *told, "", coefficients])
 
 

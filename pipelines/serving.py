@@ -26,17 +26,19 @@ def serve_round(
     host: str,
     port: int,
     url: str | None,
+    revoke: Iterable[str] = (),
     sets: Iterable[str] = (),
 ) -> None:
     """Serve the round until interrupted; it begins where there is none, with these people.
 
+    The links that those in `revoke` had are dead; their work is not touched, and they are announced with new ones.
     Raises UsageError for too few people or another `overlap` than the round has, DataError for a workspace without a
     finished build.
     """
     home = Workspace(workspace).must_exist()
     serve(
         home.root,
-        lambda: _open(home, list(annotators), overlap, list(sets)),
+        lambda: _open(home, list(annotators), overlap, list(revoke), list(sets)),
         announce,
         host=host,
         port=port,
@@ -45,7 +47,7 @@ def serve_round(
     )
 
 
-def _open(home: Workspace, annotators: list[str], overlap: int | None, sets: list[str]) -> Ledger:
+def _open(home: Workspace, annotators: list[str], overlap: int | None, revoke: list[str], sets: list[str]) -> Ledger:
     from annotation.ledger import Ledger, ledger_path
 
     path = ledger_path(home.root)
@@ -60,6 +62,7 @@ def _open(home: Workspace, annotators: list[str], overlap: int | None, sets: lis
         ledger = open_round(home, load_recipe(home.root, sets), annotators, overlap=overlap)
     try:
         _check(ledger, overlap)
+        ledger.revoke_links(revoke)
     except UsageError:
         ledger.close()
         raise

@@ -36,8 +36,9 @@ class Annotating:
 
     def who(self, token: str) -> str:
         """The annotator with this link. Raises NotFound."""
-        people = [a for a, source in self.ledger.state.annotators.items() if source == "person"]
-        name = self.access.annotator(token, people)
+        state = self.ledger.refresh()  # another process may have called the link back
+        people = [a for a, source in state.annotators.items() if source == "person"]
+        name = self.access.annotator(token, people, state.links)
         if name is None:
             raise NotFound
         return name

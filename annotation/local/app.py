@@ -77,6 +77,7 @@ def make_app(desks: Desks, hosts: tuple[str, ...] = ()) -> Guard:
         ("GET", f"{person}/api/views/{{view}}/media/{{sha256}}", api.picture),
         ("GET", f"{person}/api/guidelines", api.guidelines),
         ("GET", owner, page("owner.html")),
+        ("GET", f"{owner}/report", api.report),
         ("GET", f"{owner}/api/overview", api.overview),
         ("GET", f"{owner}/api/waiting", api.waiting),
         ("GET", f"{owner}/api/items/{{item}}", api.dispute),
@@ -144,6 +145,12 @@ class Api:
 
     async def overview(self, request: Request) -> Reply:
         return await self._owner(request, lambda d, _: d.overview())
+
+    async def report(self, request: Request) -> Reply:
+        def page(desk: Owning, _: Any) -> Reply:
+            return Reply(200, desk.report().encode(), TYPES[".html"])
+
+        return await self._owner(request, page)
 
     async def waiting(self, request: Request) -> Reply:
         return await self._owner(request, lambda d, _: d.queue())

@@ -14,7 +14,8 @@ from annotation.blinding import blind, generated_position
 from annotation.consensus import consensus, waiting
 from annotation.items import Answer, Source
 from annotation.ledger import Ledger
-from annotation.reporting import answers_jsonl, report, status
+from annotation.report_page import report_page
+from annotation.reporting import answers_jsonl, every_report, report, status
 from ser_toolkit.verdicts import Position, as_shown
 
 from .access import Access
@@ -23,6 +24,8 @@ from .wire import AnnotatorRow, Coefficients, Dispute, Overview, Queue, Ruling, 
 
 SOURCES: Sequence[Source] = ("person",)
 """Whose agreement the page shows and whose votes the owner settles: people are never mixed silently with judges."""
+RESAMPLES = 500
+"""Bootstrap resamples behind the intervals of the report's page; `ser annotate report` takes more."""
 FRESH_S = 3.0
 """An overview is made anew after this, or after ten times as long as making it took."""
 
@@ -47,6 +50,11 @@ class Owning:
             took = time.monotonic() - began
             self._overview = (began + max(FRESH_S, 10 * took), made)
         return self._overview[1]
+
+    def report(self) -> str:
+        """How each annotator judges, as a page."""
+        made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+        return report_page(every_report(self.ledger.refresh(), resamples=RESAMPLES), is_file=False, made=made)
 
     def queue(self) -> Queue:
         """The items whose votes leave a part undecided, and those that nobody is left to vote on."""

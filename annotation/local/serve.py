@@ -126,11 +126,12 @@ def _owning(annotating: Desk[Annotating], then: Callable[[Ledger], None] | None)
 
 
 def _links(base: str, desk: Annotating) -> Links:
-    people = [a for a, source in desk.ledger.state.annotators.items() if source == "person"]
+    state = desk.ledger.state
+    people = [a for a, source in state.annotators.items() if source == "person"]
     return Links(
         url=base,
         owner=f"{base}/o/{desk.access.owner_token}",
-        annotators={a: f"{base}/a/{desk.access.token(a)}" for a in people},
+        annotators={a: f"{base}/a/{desk.access.token(a, state.links.get(a, 0))}" for a in people},
     )
 
 

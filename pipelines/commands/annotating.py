@@ -56,6 +56,9 @@ def serve(
         str | None,
         typer.Option("--url", metavar="URL", help="Where people reach this server, if elsewhere (a proxy, a name)."),
     ] = None,
+    revoke: Annotated[
+        str, typer.Option("--revoke", metavar="A,B", help="Call back the links of these people; each gets a new one.")
+    ] = "",
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
@@ -85,6 +88,7 @@ def serve(
             host=host,
             port=port,
             url=url,
+            revoke=split_names(revoke),
             sets=sets or (),
         )
     except KeyboardInterrupt:
@@ -123,15 +127,21 @@ def report(
     answers: Annotated[
         Path | None, typer.Option("--answers", metavar="FILE", help="Write every answer there, a line of JSON each.")
     ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the report there as a page.")
+    ] = None,
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
     """How each annotator judges: time, agreement, bias to a side, drift, gold items, self-consistency."""
-    from ..annotation_reports import render_report, round_report, write_answers
+    from ..annotation_reports import render_report, round_report, write_answers, write_page
 
     if answers is not None:
         typer.echo(f"{write_answers(workspace, answers)} answers written to {answers}", err=True)
     found = round_report(workspace, sets or ())
+    if html is not None:
+        write_page(found, html)
+        typer.echo(f"page written to {html}", err=True)
     if as_json:
         print_json(found)
     else:
@@ -288,5 +298,5 @@ def split_names(annotators: str) -> list[str]:
 
     names = [n.strip() for n in annotators.split(",") if n.strip()]
     if len(set(names)) < len(names):
-        raise UsageError(f"--annotators {annotators}: a name comes twice", "each person has a name of their own")
+        raise UsageError(f"{annotators}: a name comes twice", "each person has a name of their own")
     return names

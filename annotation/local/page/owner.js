@@ -208,6 +208,7 @@ async function begin() {
     });
   };
   byId("export").href = address("export.jsonl");
+  byId("report").href = `${location.pathname.replace(/\/$/, "")}/report`;
   byId("ruling").addEventListener("submit", (event) => {
     event.preventDefault();
     guard(decide);
