@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import json
 from collections.abc import Mapping
 from functools import cache
@@ -27,6 +28,8 @@ WORDS = Path(__file__).parents[1] / "local" / "page" / "words.json"
 STYLE = Path(__file__).with_name("layout.css")
 VIEW, SEAL = "ser_view", "ser_seal"
 """The keys of a task's data under which our own name of it and its seal travel; neither is shown."""
+PHOTO_SIDE = 512
+"""Pixels of the longer side: a photo travels inside its task."""
 STEP_KEYS = (("1", "q"), ("2", "w"), ("3", "e"))
 VERDICT_KEYS: Mapping[Shown, str] = {"first_better": "7", "second_better": "8", "almost_equal": "9", "neither": "0"}
 REASON_KEYS: Mapping[Reason, str] = dict(zip(get_args(Reason), "zxcvbn", strict=True))
@@ -51,13 +54,14 @@ def config(lang: Lang, has_pair: bool) -> str:
     return f"""<View className="ser">
 <Style>{STYLE.read_text(encoding="utf-8")}</Style>
 <View className="ser-grid">
-<View className="ser-talk"><Header size="5" value={_attr(say["conversation"])}/>{_text("talk")}</View>
-<View className="ser-work">
-<Header size="5" value={_attr(say["steps_title"])}/>
+<View className="ser-talk">{_head(say["conversation"])}{_text("talk")}</View>
+<View className="ser-work"><View className="ser-ask">
+{_head(say["steps_title"])}
 {steps}
 {_replies(say) if has_pair else ""}
-<TextArea name="comment" toName="talk" rows="1" maxSubmissions="1" editable="true" placeholder={_attr(say["comment"])}/>
-<View className="ser-skip"><Header size="6" value={_attr(_skip_hint(lang))}/>
+{_typed("comment", "talk", say["comment"])}
+</View>
+<View className="ser-skip">{_head(_skip_hint(lang))}
 {_choices("skip", "talk", skips, is_needed=False)}</View>
 </View>
 </View>
@@ -67,24 +71,22 @@ def config(lang: Lang, has_pair: bool) -> str:
 def _step(number: int, say: Mapping[str, str]) -> str:
     name, (yes, no) = f"step{number}", STEP_KEYS[number - 1]
     return f"""<View className="ser-step">
-<Header size="6" value={_attr(f"{number} · {say[name]}")}/>{_text(f"text{number}")}
+{_head(f"{number} · {say[name]}")}{_text(f"text{number}")}
 {_choices(name, f"text{number}", {"True": (say["true"], yes), "False": (say["false"], no)})}
 <View visibleWhen="choice-selected" whenTagName="{name}" whenChoiceValue={_attr("False")}>
-<TextArea name="critique{number}" toName="text{number}" rows="2" maxSubmissions="1" editable="true" placeholder={
-        _attr(say["critique"])
-    }/></View>
+{_typed(f"critique{number}", f"text{number}", say["critique"])}</View>
 </View>"""
 
 
 def _replies(say: Mapping[str, str]) -> str:
     reasons = {r: (say[r], key) for r, key in REASON_KEYS.items()}
-    return f"""<Header size="5" value={_attr(say["replies_title"])}/>
+    return f"""{_head(say["replies_title"])}
 <View className="ser-pair">
-<View className="ser-reply"><Header size="6" value={_attr(say["first"])}/>{_text("reply1")}</View>
-<View className="ser-reply"><Header size="6" value={_attr(say["second"])}/>{_text("reply2")}</View>
+<View className="ser-reply">{_head(say["first"])}{_text("reply1")}</View>
+<View className="ser-reply">{_head(say["second"])}{_text("reply2")}</View>
 </View>
 {_choices("verdict", "reply1", {v: (say[v], key) for v, key in VERDICT_KEYS.items()})}
-<View className="ser-why"><Header size="6" value={_attr(say["reasons"])}/>
+<View className="ser-why">{_head(say["reasons"])}
 {_choices("reasons", "reply1", reasons, is_single=False, is_needed=False)}</View>"""
 
 
@@ -99,6 +101,16 @@ def _choices(
     kind = "single-radio" if is_single else "multiple"
     needed = ' required="true"' if is_needed else ""
     return f'<Choices name="{name}" toName="{about}" choice="{kind}" showInline="true"{needed}>{inner}</Choices>'
+
+
+def _head(text: str) -> str:
+    return f'<Header size="6" value={_attr(text)}/>'
+
+
+def _typed(name: str, about: str, hint: str) -> str:
+    """A field for a line or more; without a button of its own what is typed counts as it stands."""
+    kind = 'rows="1" maxSubmissions="1" editable="true" showSubmitButton="false"'
+    return f'<TextArea name="{name}" toName="{about}" {kind} placeholder={_attr(hint)}/>'
 
 
 def _text(name: str) -> str:
@@ -129,8 +141,8 @@ def task_data(view: View, media: Path) -> dict[str, str]:
 
 
 def _talk(view: View, media: Path, say: Mapping[str, str]) -> str:
-    last = len(view.history) - 1
-    turns = "".join(_turn(t, media, say, is_last=n == last) for n, t in enumerate(view.history))
+    last = len(view.history)
+    turns = "".join(_turn(t, n, media, say, is_last=n == last) for n, t in enumerate(view.history, 1))
     if view.risk is None:
         return f'<div class="ser-turns">{turns}</div>'
     warning = f'<p class="ser-risk">{html.escape(say[f"risk_{view.risk}"])}</p>'
@@ -138,9 +150,9 @@ def _talk(view: View, media: Path, say: Mapping[str, str]) -> str:
     return f'{warning}<details class="ser-veil"><summary>{show}</summary><div class="ser-turns">{turns}</div></details>'
 
 
-def _turn(turn: ShownTurn, media: Path, say: Mapping[str, str], *, is_last: bool) -> str:
+def _turn(turn: ShownTurn, number: int, media: Path, say: Mapping[str, str], *, is_last: bool) -> str:
     mark = f' · <b class="ser-risk-turn">{html.escape(say["risk_turn"])}</b>' if turn.risk else ""
-    photos = "".join(_photo(p, media) for p in turn.photos)
+    photos = "".join(_photo(p, media, say["photo"].format(number=number)) for p in turn.photos)
     cues = "".join(
         f'<div class="ser-cue"><i>{html.escape(say[c.channel])}</i> {_escaped(c.text)}</div>' for c in turn.cues
     )
@@ -149,12 +161,24 @@ def _turn(turn: ShownTurn, media: Path, say: Mapping[str, str], *, is_last: bool
     return f'<div class="{name}"><div class="ser-who">{who}{mark}</div>{photos}{_block(turn.text)}{cues}</div>'
 
 
-def _photo(photo: Photo, media: Path) -> str:
+def _photo(photo: Photo, media: Path, label: str) -> str:
     file = find_file(media, photo.sha256)
     if file is None:
         raise DataError(f"{media}: the photo {photo.sha256[:12]}… is gone", "run `ser build` again to take it in")
-    body = base64.b64encode(file.read_bytes()).decode("ascii")
-    return f'<img class="ser-photo" alt="" src="data:{html.escape(photo.media_type)};base64,{body}">'
+    from PIL import Image, ImageOps
+
+    try:
+        with Image.open(file) as opened:
+            picture = ImageOps.exif_transpose(opened).convert("RGB")
+    except (OSError, ValueError) as exc:
+        raise DataError(f"{file}: the photo cannot be read: {exc}", "run `ser build` again to take it in") from exc
+    picture.thumbnail((PHOTO_SIDE, PHOTO_SIDE))
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=85)
+    body = base64.b64encode(out.getvalue()).decode("ascii")
+    # Label Studio strips the source of an image, but for that of a background.
+    style = f"aspect-ratio:{picture.width}/{picture.height};background-image:url(data:image/jpeg;base64,{body})"
+    return f'<div class="ser-photo" role="img" aria-label="{html.escape(label)}" style="{style}"></div>'
 
 
 def _block(text: str) -> str:

@@ -19,6 +19,7 @@ from ser_toolkit.errors import AnnotationError, UsageError
 from ser_toolkit.visible import visible
 
 TIMEOUT_S = 120
+RETRIES = 1
 PAGE = 100
 BATCH_BYTES = 4_000_000
 BATCH_TASKS = 100
@@ -65,13 +66,13 @@ class Remote:
         http = httpx.Client(timeout=TIMEOUT_S, follow_redirects=True, trust_env=not _is_here(url))
         with self._asking():
             # The SDK joins the address of the token's renewal to what stands before the last slash.
-            self._sdk = LabelStudio(base_url=f"{self.url}/", api_key=token, httpx_client=http, max_retries=1)
+            self._sdk = LabelStudio(base_url=f"{self.url}/", api_key=token, httpx_client=http, max_retries=RETRIES)
 
     def projects(self, prefix: str) -> dict[str, Project]:
         """mark -> project, of all whose description is a mark that begins so. Raises for a mark that two have."""
         found: dict[str, Project] = {}
         with self._asking():
-            for project in self._sdk.projects.list(page_size=PAGE, include="id,description"):
+            for project in self._sdk.projects.list(page_size=100, include="id,description"):
                 mark = project.description or ""
                 if not mark.startswith(prefix):
                     continue
@@ -100,7 +101,9 @@ class Remote:
                 sampling="Sequential sampling",
                 request_options=ONCE,
             )
-            return Project(int(made.id), mark)
+            if made.id is None:
+                raise ValueError("a project without a number")
+            return Project(made.id, mark)
 
     def tasks(self, project: Project) -> list[HeldTask]:
         """All that a project holds. Raises for a project that is gone, or changes while it is read."""

@@ -16,12 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from annotation.guidelines import guidelines
-from annotation.items import Response, View
+from annotation.items import Response
 from annotation.ledger import Ledger, Task
 from annotation.routes import Pulled, Pushed, RouteOptions, RouteStatus, Started
 from ser_toolkit.engine import failure_of
 from ser_toolkit.errors import AnnotationError, RecordError, UsageError
-from ser_toolkit.schema import Failure, Lang
+from ser_toolkit.schema import Failure
 
 from . import server
 from .answers import read_annotation
@@ -75,7 +75,7 @@ class LabelStudioRoute:
         token, links = remote.invitation(), {}
         for who in _people(ledger):
             desk = _desk(key, who, has_pair=True)
-            project = there.get(desk.mark) or self._create(remote, desk, self._options.lang)
+            project = there.get(desk.mark) or self._create(remote, desk)
             links[who] = f"{self.url}/user/signup/?token={token}&next=/projects/{project.id}/data%3Flabeling=1"
         return Started(
             url=self.url,
@@ -83,7 +83,7 @@ class LabelStudioRoute:
             pid=running.pid,
             note="each person signs up once by their own link; "
             f"the owner is {server.OWNER}, password {server.password(key)}; "
-            "`ser annotate pull --to label-studio` brings answers home",
+            "`ser annotate pull --to label-studio` brings answers home, `ser annotate stop` ends the server",
         )
 
     def push(self, ledger: Ledger) -> Pushed:
@@ -101,7 +101,7 @@ class LabelStudioRoute:
             project = there.get(desk.mark)
             if project is None and not tasks:
                 continue
-            project = project or self._create(remote, desk, self._language(t.view for t in tasks))
+            project = project or self._create(remote, desk)
             carried = self._carry(remote, project, desk, ledger, tasks)
             new, known = new + carried, known + len(tasks) - carried
         return Pushed(new=new, known=known, annotators=tuple(sorted({t.annotator for t in ledger.tasks(NAME)})))
@@ -170,17 +170,12 @@ class LabelStudioRoute:
         self.url = running.url
         return Remote(self.url, server.token(ledger.state.key))
 
-    def _create(self, remote: Remote, desk: Desk, lang: Lang) -> Project:
+    def _create(self, remote: Remote, desk: Desk) -> Project:
+        lang = self._options.lang
         say = words(lang)
         title = f"{desk.annotator[:30]} · {say['title' if desk.has_pair else 'steps_title']}"
         text = guidelines(lang, self._options.workspace / "guidelines")
         return remote.create(desk.mark, title[:50], config(lang, desk.has_pair), _as_html(text))
-
-    def _language(self, views: Iterable[View]) -> Lang:
-        """Of the words around the texts: the one asked for, else that of most texts."""
-        if self._options.lang != "en":
-            return self._options.lang
-        return max(Counter[Lang](v.lang for v in views).items(), key=lambda found: found[1])[0]
 
     def _carry(self, remote: Remote, project: Project, desk: Desk, ledger: Ledger, due: Sequence[Task]) -> int:
         """Make the project hold each of these once; returns how many were new to it."""

@@ -96,7 +96,7 @@ def test_nothing_of_the_item_leaves_but_the_view(tmp_path):
     data = task_data(blind(made, KEY, "ann"), tmp_path / "media")
     text = "\n".join(data.values())
     assert not any(w in text for w in (made.id, made.trace_id, made.dialogue_id, "parrot-7b", "seer-9", "generated"))
-    assert "crisis" in data["talk"] and "<details" in data["talk"] and "data:image/png;base64," in data["talk"]
+    assert "crisis" in data["talk"] and "<details" in data["talk"] and "data:image/jpeg;base64," in data["talk"]
     with pytest.raises(DataError, match="is gone"):
         task_data(blind(item(1, photo="0" * 64), KEY, "ann"), tmp_path / "media")
 
