@@ -1,6 +1,6 @@
 """How long a judge's training step takes, beside TRL's SFTTrainer on the same tokens, on one CPU thread in float32.
 
-    python -m benchmarks.rm_training_speed --data ESCOT_FOLDER [--steps 2] [--repeats 1] [--json]
+    python -m benchmarks.rm_training_speed --data ESCOT_FOLDER [--steps 2] [--repeats 1] [--grouped 2 8]
 
 A step: forward and backward over 8 traces in both orders of their replies (16 chats of four rounds), lengths and texts
 from ESCoT's dialogues and chains of thought, the second reply another dialogue's; gradient checkpointing off; loss on
@@ -20,6 +20,7 @@ import argparse
 import json
 import os
 import random
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder with ESCoT's JSON files")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--grouped", type=int, nargs="+", default=(2, 8), help="micro-batches of TRL at its best")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     one_thread()
@@ -53,7 +55,7 @@ def main() -> None:
     items = prepare(cases[: options.steps * TRACES], "unified", tokenizer, max_tokens=8192, exchange=True).items
     steps = [items[n : n + TRACES] for n in range(0, len(items), TRACES)]
     peak = gemm_peak()
-    result = measure(steps, tokenizer, peak, options.repeats)
+    result = measure(steps, tokenizer, peak, options.repeats, options.grouped)
     print(json.dumps(result, indent=1) if options.json else table(result, peak))
 
 
@@ -76,9 +78,11 @@ def read_cases(folder: Path) -> list[Judgement]:
     return out
 
 
-def measure(steps: Sequence[list[Item]], tokenizer: Any, peak: float, repeats: int) -> dict[str, Any]:
+def measure(
+    steps: Sequence[list[Item]], tokenizer: Any, peak: float, repeats: int, grouped_sizes: Sequence[int]
+) -> dict[str, Any]:
     ours = Ours(make_model(tokenizer))
-    trl = {size: TrlStep(make_model(tokenizer), tokenizer, size) for size in (8, 2)}
+    trl = {size: TrlStep(make_model(tokenizer), tokenizer, size) for size in {8, *grouped_sizes}}
     seconds: dict[str, float] = {}
     worst = {"loss": 0.0, "gradient": 0.0}
     for number, step in enumerate(steps):
@@ -86,11 +90,12 @@ def measure(steps: Sequence[list[Item]], tokenizer: Any, peak: float, repeats: i
         random.Random(number).shuffle(rows)
         grouped = sorted(rows, key=lambda e: -len(e.ids))
         runs = {"ours": lambda s=step: ours(s), "trl shuffled 8": lambda r=rows: trl[8](r)}
-        runs |= {f"trl grouped {size}": lambda r=grouped, t=t: t(r) for size, t in trl.items()}
+        runs |= {f"trl grouped {size}": lambda r=grouped, t=trl[size]: t(r) for size in grouped_sizes}
         results: dict[str, tuple[float, torch.Tensor]] = {}
         for name, run in runs.items():
             spent, results[name] = best_of(run, repeats)
             seconds[name] = seconds.get(name, 0.0) + spent
+            print(f"step {number}, {name}: {spent:.1f} s", file=sys.stderr)
         loss, gradient = results["trl shuffled 8"]
         for other_loss, other in results.values():
             worst["loss"] = max(worst["loss"], abs(other_loss - loss))
