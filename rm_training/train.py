@@ -291,7 +291,8 @@ class _Training:
     def _finished(self, trainer: Any) -> dict[str, Any]:
         """What the trainer measured; on all processes, since the validation is shared among them."""
         log = trainer.state.log_history
-        if trainer.eval_dataset is not None and not any("eval_loss" in x for x in log):
+        last = max((x["step"] for x in log if "eval_loss" in x), default=-1)
+        if trainer.eval_dataset is not None and last < trainer.state.global_step:
             trainer.evaluate()
         losses = [x["loss"] for x in log if "loss" in x]
         evaluated = [x["eval_loss"] for x in log if "eval_loss" in x]

@@ -176,8 +176,9 @@ def follow(trainer: Any, run: RunFolder, *, keep: int | None = 2, quiet: bool = 
     """
     from transformers.trainer_callback import PrinterCallback, ProgressCallback
 
-    from .following import make_callback
+    from .following import leave_no_trace, make_callback
 
+    leave_no_trace(trainer)
     for own in (PrinterCallback, ProgressCallback):
         trainer.remove_callback(own)
     trainer.add_callback(make_callback(run, keep=keep, quiet=quiet))
