@@ -94,6 +94,20 @@ async def test_a_picture_changes_what_a_model_that_sees_says(tmp_path):
     assert chat.vision and seen[0].logprobs != seen[1].logprobs
 
 
+def test_a_folder_is_chatted_with_and_a_run_is_told_by_its_model(folder, tmp_path):
+    from pipelines.chatting import chat
+
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "model").symlink_to(folder)
+    heard = []
+    chat(
+        str(run), workspace=tmp_path, sets=["llm.max_tokens=256", "llm.temperature=1"], lines=["Hi."], show=heard.append
+    )
+    assert len(heard) == 1 and heard[0].message == "Hi."
+    assert weights_hash(run) == weights_hash(folder)
+
+
 def test_other_weights_are_another_identity(folder, tmp_path):
     other = text_model(tmp_path / "tiny", seed=1, context=512)
     assert weights_hash(other) != weights_hash(folder) and weights_hash(tmp_path / "absent") is None
