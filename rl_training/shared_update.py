@@ -52,31 +52,11 @@ def shared_logps(
     `input_ids` (B, P + keep): left-padded prompts, right-padded completions; `media` by row of the batch.
     """
     inner = unwrapped(model)
-    base = base_of(inner)
-    prompts, completions = input_ids[:, :-keep], input_ids[:, -keep:]
-    width = prompts.size(1)
+    width = input_ids.size(1) - keep
+    completions = input_ids[:, width:]
     pictures = {k: media[k] for k in _PER_ROW if k in media}
-    first, owner = _distinct(prompts, attention_mask[:, :width], pictures)
-    cache = DynamicCache()
-    seen = base(
-        input_ids=prompts[first],
-        attention_mask=attention_mask[first, :width],
-        past_key_values=cache,
-        use_cache=True,
-        **{k: v[first] for k, v in pictures.items()},
-    ).last_hidden_state
-    hidden = seen[:, -1:][owner]
-    if keep > 1:
-        kept = DynamicCache([tuple(t[owner] for t in layer[:2]) for layer in cache])  # pyright: ignore[reportOptionalSubscript]
-        positions = torch.arange(width, width + keep - 1, device=input_ids.device).expand(len(owner), -1)
-        said = base(
-            input_ids=completions[:, :-1],
-            attention_mask=attention_mask[:, :-1],
-            position_ids=positions,
-            past_key_values=kept,
-            use_cache=True,
-        ).last_hidden_state
-        hidden = torch.cat([hidden, said], dim=1)
+    last, said = shared_hidden(base_of(inner), input_ids[:, :-1], attention_mask[:, :-1], width, pictures)
+    hidden = torch.cat([last[:, None], said], dim=1)
     mask = attention_mask[:, width:].bool()
     head = inner.get_output_embeddings()
     logps, entropy, *_ = ChunkedLogProbFunction.apply(  # pyright: ignore[reportGeneralTypeIssues]
@@ -91,6 +71,41 @@ def shared_logps(
         ("log_probs", "entropy") if with_entropy else ("log_probs",),
     )
     return _placed(logps, mask), _placed(entropy, mask) if with_entropy else None
+
+
+def shared_hidden(
+    base: Any,
+    input_ids: torch.Tensor,
+    attention_mask: torch.Tensor,
+    width: int,
+    pictures: Mapping[str, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The last hidden states of a batch (B, P + R) whose prompts are the first `width` tokens, each different prompt
+    computed once: those of the prompts' last tokens (B, h), and of what stands behind them (B, R, h).
+    """
+    pictures = pictures or {}
+    first, owner = _distinct(input_ids[:, :width], attention_mask[:, :width], pictures)
+    cache = DynamicCache()
+    seen = base(
+        input_ids=input_ids[first, :width],
+        attention_mask=attention_mask[first, :width],
+        past_key_values=cache,
+        use_cache=True,
+        **{k: v[first] for k, v in pictures.items()},
+    ).last_hidden_state
+    last = seen[:, -1][owner]
+    if input_ids.size(1) == width:
+        return last, last.new_zeros(len(last), 0, last.size(-1))
+    kept = DynamicCache([tuple(t[owner] for t in layer[:2]) for layer in cache])  # pyright: ignore[reportOptionalSubscript]
+    positions = torch.arange(width, input_ids.size(1), device=input_ids.device).expand(len(owner), -1)
+    said = base(
+        input_ids=input_ids[:, width:],
+        attention_mask=attention_mask,
+        position_ids=positions,
+        past_key_values=kept,
+        use_cache=True,
+    ).last_hidden_state
+    return last, said
 
 
 def _placed(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
