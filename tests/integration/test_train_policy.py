@@ -22,8 +22,8 @@ from pipelines.policies import train_rl, train_sft
 from ser_toolkit import load_release
 from ser_toolkit.errors import CheckpointError, SerError, UsageError
 from tests.integration.conftest import REPLIES, TEXT, write_dialogues
+from tests.judge_models import processor, text_model, tokenizer, vision_model
 from tests.servers.openai_stand_in import StandIn
-from tests.training_models import text_model, vision_model
 from tests.unit.media.making import photo
 
 torch.set_num_threads(1)
@@ -74,12 +74,19 @@ def _built(home: Path, source: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory) -> Path:
-    return text_model(tmp_path_factory.mktemp("policy") / "tiny")
+    return saved(tmp_path_factory.mktemp("policy") / "tiny", text_model(initializer_range=0.1), tokenizer())
 
 
 @pytest.fixture(scope="module")
 def seeing(tmp_path_factory) -> Path:
-    return vision_model(tmp_path_factory.mktemp("seeing") / "tiny")
+    return saved(tmp_path_factory.mktemp("seeing") / "tiny", vision_model(), processor())
+
+
+def saved(folder: Path, model, processing) -> Path:
+    """A tiny model of a small vocabulary as a user has it: a folder."""
+    model.save_pretrained(folder)
+    processing.save_pretrained(folder)
+    return folder
 
 
 def served(judge: StandIn) -> list[str]:
@@ -124,3 +131,63 @@ def test_a_model_that_sees_is_trained_with_photos_and_its_tower_stays(seen, seei
     assert any(isinstance(c, list) and any(p["type"] == "image_url" for p in c) for c in blocks), (
         "the judge saw no face"
     )
+
+
+def command(release: Path, policy: Path, out: Path, *more: str) -> list[str]:
+    """`ser train-rl` with a rule of its own, three prompts an epoch, a checkpoint a step."""
+    rule = out.parent / "rule.py"
+    rule.write_text("def vowels(text):\n    return sum(c in 'aeiou' for c in text) / (len(text) + 1)\n")
+    sets = [*SHORT, "max_steps=6", "save_steps=1", "tune=full", "reward.redundancy.kind=off", "max_rows=3"]
+    sets.append(f"reward.components={{'{rule}:vowels': 1}}")
+    options = [o for s in sets for o in ("--set", s)]
+    told = ["train-rl", "--release", str(release), "--model", str(policy), "--out", str(out), "--json"]
+    return [sys.executable, "-m", "pipelines", *told, *options, *more]
+
+
+def weights(out: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(out / "model" / "model.safetensors")
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_goes_on_to_what_it_would_have_been(release, policy, tmp_path):
+    """Over the border of epochs: three prompts an epoch, six steps of one prompt each."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    done = subprocess.run(command(release, policy, whole), env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    process = subprocess.Popen(
+        command(release, policy, broken), env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 240
+    while not (broken / "checkpoints" / "checkpoint-4" / "sealed.json").exists():
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (broken / "model").exists()
+    again = subprocess.run(command(release, policy, broken, "--resume"), env=env, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    first, second = weights(whole), weights(broken)
+    assert all(torch.equal(first[n], second[n]) for n in first)
+    rewards = [[line.get("reward") for line in metrics(out) if "reward" in line] for out in (whole, broken)]
+    assert len(rewards[0]) == 6 and rewards[0] == rewards[1]
+    assert json.loads(done.stdout)["model_hash"] == json.loads(again.stdout)["model_hash"]
+
+
+def test_what_is_wrong_is_said_before_anything_is_trained(release, policy, judge, tmp_path):
+    def refused(*sets: str, kind: type[SerError] = UsageError, **more) -> str:
+        with pytest.raises(kind) as wrong:
+            train_rl(
+                str(release), str(policy), tmp_path / f"r{len(list(tmp_path.iterdir()))}", sets, quiet=True, **more
+            )
+        return str(wrong.value)
+
+    assert "'learnin_rate'" in refused("learnin_rate=1")
+    assert "reward.redundancy.kind" in refused("reward.redundancy.kind=loud")
+    assert "no reward is called 'kindness'" in refused("reward.components={kindness: 1}")
+    assert "no option is called 'sotf'" in refused("options.unified.sotf=true", *served(judge))
+    assert "prompts are fewer" in refused(*served(judge), "num_generations=2", "per_device_train_batch_size=64")
+    assert "save at a multiple" in refused(*served(judge), "num_iterations=2", "save_steps=25")
+    assert "no run to go on with" in refused(*served(judge), kind=CheckpointError, resume=True)
