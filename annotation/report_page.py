@@ -57,4 +57,4 @@ def _number(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0f}"
+    return "–" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.1f}"

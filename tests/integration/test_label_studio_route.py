@@ -6,6 +6,8 @@ import importlib.util
 import json
 import random
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +45,11 @@ def test_it_is_ours_alone_and_keeps_to_itself(label_studio):
             label_studio.url, label_studio.started.pid, label_studio.started.links,
         ), "started again is the same"  # fmt: skip
         assert route.push(ledger).new == 4 and route.status(ledger).views == 4
+    for command, expected in (("status", {"views": 4, "is_reachable": True}), ("pull", {"new": 0, "failures": []})):
+        asked = [sys.executable, "-m", "pipelines", "annotate", command, "--to", "label-studio", "--json"]
+        done = subprocess.run([*asked, "-w", str(label_studio.workspace)], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout).items() >= expected.items()
 
 
 def test_it_keeps_the_contract_of_routes(label_studio, tmp_path):
