@@ -1,1 +1,1 @@
-"""Policies: supervised fine-tuning on traces, then GRPO with composed rewards. Imports the ground, never a neighbour."""
+"""Policies: supervised fine-tuning on traces, GRPO with composed rewards, evaluation. Imports the ground alone."""
