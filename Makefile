@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 WORKSPACE ?= workspaces/first
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: setup build test lint bench clean
+.PHONY: setup build test lint bench evidence evidence-slow clean
 
 # A marker file a step: done again only when pyproject.toml has changed.
 $(VENV)/.base: pyproject.toml
@@ -42,6 +42,16 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.measures_speed
 	$(BIN)/python -m benchmarks.annotation_load
 	$(BIN)/python -m benchmarks.annotation_load --starts 12
+	$(BIN)/python -m benchmarks.perm_speed
+
+## evidence: does a judge learn? A generated set, three seeds; docs/evidence.md keeps a run
+evidence: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.evidence_rm
+
+## evidence-slow: the same on ESCoT's real steps with SmolLM2 (hours on a CPU); ESCOT=folder or file
+ESCOT ?= ../shared/data/escot
+evidence-slow: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.evidence_rm --data $(ESCOT)
 
 clean:
 	rm -rf $(VENV) workspaces

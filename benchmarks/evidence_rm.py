@@ -4,7 +4,7 @@
     python -m benchmarks.evidence_rm --data PATH --model embedded                      (b) real steps of ESCoT
 
 (a) In each generated item the seeker states a cause, a feeling and what is wanted (so the stage); a step is False where
-it contradicts one of these, and a reply is poor where it does. A Llama of three layers learns on three quarters from
+it contradicts one of these, and a reply is poor where it does. A Llama of two layers learns on three quarters from
 random weights. Each seed draws its own items and weights, so the test items of all seeds are pooled for the intervals.
 Judges: unified; unified that saw each pair in one order only; a process and an outcome judge of the same size.
 (b) Steps of ESCoT's annotators, made wrong by exchanging the feeling or the strategy with another dialogue's; one seed.
@@ -98,7 +98,7 @@ def generated(options: argparse.Namespace) -> dict[str, Any]:
             for name, (kind, more) in arms.items():
                 start = time.perf_counter()
                 sets = [
-                    "lora=false", "learning_rate=1e-3", f"num_train_epochs={options.epochs or 12}",
+                    "lora=false", "learning_rate=3e-3", f"num_train_epochs={options.epochs or 12}",
                     "per_device_train_batch_size=16", f"seed={seed}", "verify=false", *more, *options.sets,
                 ]  # fmt: skip
                 said = train_and_ask(release, str(model), home / f"run-{name}", kind, sets, test)
@@ -329,7 +329,7 @@ CHATML = (
 
 
 def tiny_model(folder: Path, release: Path, seed: int) -> Path:
-    """A Llama of three layers with random weights, and a tokenizer of this set's own words."""
+    """A narrow Llama of two layers with random weights, and a tokenizer of this set's own words."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -347,9 +347,9 @@ def tiny_model(folder: Path, release: Path, seed: int) -> Path:
     fast.chat_template = CHATML
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=len(fast), hidden_size=128, intermediate_size=256, num_hidden_layers=3, num_attention_heads=4,
+        vocab_size=len(fast), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=4, max_position_embeddings=1024, pad_token_id=0, eos_token_id=2, bos_token_id=1,
-        tie_word_embeddings=True,
+        tie_word_embeddings=False, initializer_range=0.125,
     )  # fmt: skip
     LlamaForCausalLM(config).save_pretrained(folder)
     fast.save_pretrained(folder)

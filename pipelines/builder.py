@@ -32,10 +32,10 @@ from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace
 
 from .exporting import ExportResult, export_tables
-from .facing import Given, check_faces, give_faces
+from .facing import check_faces, give_faces
 from .importing import import_sources
 from .lineage import forget_build, lineage_of, save_build
-from .rewriting import notes_of, rewrite_dialogues
+from .rewriting import notes_of, profile_embedder, rewrite_dialogues
 from .sources.base import SourceFormat
 from .sources.specs import formats_of, sources_of
 from .stage_runner import StageRunner
@@ -110,6 +110,7 @@ def build(
     specs = sources_of(home, recipe, sources, limit)
     formats = formats_of(specs)
     check_faces(home, recipe)
+    profile_embedder(recipe)  # told before anything is paid for
     with home.locked(), asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         return loop.run(
             _run(
@@ -176,8 +177,8 @@ async def _run(
     return BuildResult(
         export=exported,
         failures=dict(runner.kinds),
-        calls=chat.calls + work.given.calls,
-        replayed=chat.replayed + work.given.replayed,
+        calls=chat.calls + work.calls,
+        replayed=chat.replayed + work.replayed,
         tokens=chat.meter.prompt_tokens + chat.meter.completion_tokens,
         cost=chat.meter.cost(recipe.llm.prices),
         seconds=time.monotonic() - began,
@@ -219,7 +220,9 @@ class _Build:
     fresh: bool
     notes: list[str] = field(default_factory=list)
     protected: ProtectCounts = field(default_factory=ProtectCounts)
-    given: Given = field(default_factory=Given)
+    calls: int = 0
+    """Of models beside the chat: pictures, speech, embeddings."""
+    replayed: int = 0
     found: dict[str, Any] = field(default_factory=dict)
     imitable: int = 0
     in_crisis: int = 0
@@ -278,10 +281,12 @@ class _Build:
             yield keep_drawn(dialogue, self.recipe) if self.recipe.sample.keep == "history" else dialogue
 
     async def _faces(self) -> None:
-        self.given = await give_faces(self.home, self.recipe, self.prompts, self.journal, self.runner.run)
-        self.notes += self.given.notes
-        if self.given.told:
-            self.found["faces"] = self.given.told
+        given = await give_faces(self.home, self.recipe, self.prompts, self.journal, self.runner.run)
+        self.calls += given.calls
+        self.replayed += given.replayed
+        self.notes += given.notes
+        if given.told:
+            self.found["faces"] = given.told
 
     async def _reason(self) -> None:
         """A dialogue with crisis content stays in the release, but nobody learns to answer as its supporter did."""
@@ -301,7 +306,11 @@ class _Build:
             self.notes.append(f"{self.chat.model} writes {known} only: its {other_words} traces are of no use")
 
     async def _rewrite(self) -> None:
-        summary = await rewrite_dialogues(self.home, self.recipe, self.chat, self.prompts, self.runner.run)
+        embedder = None if (model := profile_embedder(self.recipe)) is None else JournaledChat(model, self.journal)
+        summary = await rewrite_dialogues(self.home, self.recipe, self.chat, self.prompts, self.runner.run, embedder)
+        if embedder is not None:
+            self.calls += embedder.calls
+            self.replayed += embedder.replayed
         self.notes += notes_of(summary)
         if summary:
             self.found["rewriting"] = summary

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rm_training.evaluate import Item, Said, ask_chat_model, ask_model, read_items
+from rm_training.evaluate import Item, Said, ask_chat_model, ask_run, read_items
 from rm_training.measures import BASELINES, Measured, Score, compare, measure
 from ser_toolkit import registry
 from ser_toolkit.errors import DataError, TooManyFailures
@@ -24,7 +24,6 @@ from ser_toolkit.recipe import Recipe, load_recipe
 from ser_toolkit.releases.judging import JUDGE_VERSION, judge_chat
 from ser_toolkit.releases.load import Release, load_release
 from ser_toolkit.schema import canonical_json
-from ser_toolkit.training.extra import require_train
 
 from .journaled_judging import JournaledChat, ask_journaled, folder_made
 
@@ -171,7 +170,7 @@ def _ask(
         said, how = ask_journaled(settings, folder, work, progress, "judge", len(items))
         how["how"] = SERVED
     else:
-        said, identity = _ask_in_process(spec, items, batch_size)
+        said, identity = ask_run(spec, items, batch_size=batch_size)
         how = {"judge": identity, "how": IN_PROCESS}
     if all(a is None for s in said for a in s.answers):
         raise TooManyFailures(
@@ -179,29 +178,6 @@ def _ask(
             "try another model, or look at the replies in the journal",
         )
     return said, how
-
-
-def _ask_in_process(spec: str, items: Sequence[Item], batch_size: int) -> tuple[list[Said], str]:
-    require_train()
-    from ser_toolkit.training.models import load
-
-    told = told_of(spec)
-    loaded = load(spec, device="auto", text_only=bool(told.get("text_only")))
-    processing = loaded.processing if loaded.is_vision else loaded.tokenizer
-    kind: Any = told.get("kind", "unified")
-    return ask_model(items, loaded.model, processing, kind=kind, batch_size=batch_size), loaded.identity
-
-
-def told_of(spec: str) -> dict[str, Any]:
-    """What run.json says that a run was told (its `kind`), also for the model in it; {} for any other model."""
-    for folder in (Path(spec), Path(spec).parent):
-        file = folder / "run.json"
-        if Path(spec).is_dir() and file.is_file():
-            try:
-                return dict(json.loads(file.read_text(encoding="utf-8")).get("told") or {})
-            except (OSError, ValueError) as exc:
-                raise DataError(f"{file}: cannot be read: {exc}", "name the run's model/ copied elsewhere") from exc
-    return {}
 
 
 def _card(

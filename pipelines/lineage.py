@@ -31,10 +31,10 @@ def lineage_of(
     """The recipe as resolved, sources with licences, the model, package versions; no path, address or key."""
     tree = recipe.model_dump(mode="json")
     tree["sources"] = [_named(s, recipe) for s in specs]
-    for hidden in ("base_url", "identity", "api_key_env"):
-        for section in (tree["llm"], tree["media"]["image"], tree["media"]["speech"]):
-            section.pop(hidden)
+    tree.pop("evaluate")  # how a model is tried later says nothing of this release
+    _hide(tree)
     tree["llm"]["model"] = _spec_name(recipe.llm.model)
+    tree["rewrite"]["embed"] = recipe.rewrite.embed and _spec_name(recipe.rewrite.embed)
     tree["synthesize"]["stock_phrases"] = {k: Path(v).name for k, v in recipe.synthesize.stock_phrases.items()}
     tree["media"]["folder"] = recipe.media.folder and Path(recipe.media.folder).name
     return {
@@ -98,7 +98,16 @@ def _anonymous(identity: str) -> str:
 
 def _spec_name(spec: str) -> str:
     backend, colon, rest = spec.partition(":")
-    return f"{backend}:{Path(rest).name}" if backend == "embedded" and colon else spec
+    return f"{backend}:{Path(rest).name}" if backend in ("embedded", "local") and colon else spec
+
+
+def _hide(tree: Any) -> None:
+    """Take the keys that tell of a machine or a network out of all sections."""
+    if isinstance(tree, dict):
+        for key in ("base_url", "identity", "api_key_env"):
+            tree.pop(key, None)
+        for part in tree.values():
+            _hide(part)
 
 
 def installed(package: str) -> str | None:

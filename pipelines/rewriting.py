@@ -1,6 +1,7 @@
 """The order of rewriting within a build: which tables it reads and writes, and what it came to.
 
-    dialogues -> profiles -> clusters, draws -> rewritten -> rewrite_verdicts -> rewrites -> rewrite_quality
+    dialogues -> profiles (with rewrite.embed once more, with vectors) -> clusters, draws
+    dialogues, draws -> rewritten -> rewrite_verdicts -> rewrites -> rewrite_quality
     traces and rewrites -> rewrite_traces
 
 `rewritten` holds every rewrite that was made, `rewrites` those that the comparison lets stand: they and
@@ -16,14 +17,19 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
+import orjson
+
 from ser_toolkit.engine import Stage
-from ser_toolkit.llm.chat import ChatModel
+from ser_toolkit.errors import RecordError
+from ser_toolkit.llm.chat import ChatModel, Message, Request, usable
 from ser_toolkit.prompting import Prompts
 from ser_toolkit.recipe import Recipe
+from ser_toolkit.rewards.embeddings import resolve
 from ser_toolkit.schema import Dialogue, Record, Role, Trace, Verdict
 from ser_toolkit.store import TableWriter, read_table, write_table
 from ser_toolkit.workspace import Workspace, writing
 
+from .embedding import EmbeddingChat, open_embedder
 from .stages.protect import supporter_may_be_imitated
 from .stages.rewriting.carry import carry_trace
 from .stages.rewriting.cluster import cluster_profiles
@@ -60,19 +66,31 @@ class RunStage(Protocol):
     ) -> None: ...
 
 
+def profile_embedder(recipe: Recipe) -> EmbeddingChat | None:
+    """The model of `rewrite.embed`, where the recipe has a use for one. Raises UsageError where it cannot be had."""
+    asked = recipe.rewrite
+    if not (asked.enabled and asked.personality and asked.embed):
+        return None
+    server = asked.embed_server if asked.embed_server.base_url else recipe.llm
+    identity = server.identity or ",".join(sorted(server.base_url))
+    embedder = open_embedder(resolve(asked.embed), server, "rewrite.embed")
+    return EmbeddingChat(embedder, identity if asked.embed.startswith("openai:") else "local")
+
+
 async def rewrite_dialogues(
-    home: Workspace, recipe: Recipe, chat: ChatModel, prompts: Prompts, run: RunStage
+    home: Workspace, recipe: Recipe, chat: ChatModel, prompts: Prompts, run: RunStage, embedder: ChatModel | None = None
 ) -> dict[str, Any] | None:
     """Rewrite what the filter kept, and write all tables of rewriting; their summary, for the lineage.
 
-    The tables of an earlier build go first; where the recipe has no rewriting, that is all, and the answer is `None`.
+    With an `embedder` the descriptions' words count for the clusters, too. The tables of an earlier build go first;
+    where the recipe has no rewriting, that is all, and the answer is `None`.
     """
     for name in TABLES:
         with writing(home.table(name)):
             home.table(name).unlink(missing_ok=True)
     if not recipe.rewrite.enabled:
         return None
-    return await _Rewriting(home, recipe, chat, prompts, run).run()
+    return await _Rewriting(home, recipe, chat, prompts, run, embedder).run()
 
 
 def notes_of(summary: Mapping[str, Any] | None) -> list[str]:
@@ -94,6 +112,7 @@ class _Rewriting:
     chat: ChatModel
     prompts: Prompts
     run_stage: RunStage
+    embedder: ChatModel | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     """Dialogue id -> why it is not rewritten."""
 
@@ -130,6 +149,11 @@ class _Rewriting:
             lambda d: describe(d, self.chat, self.recipe, self.prompts),
             self._writer("profiles"),
         )
+        if self.embedder is not None:
+            embedder = self.embedder  # the rows are read from the old file while the new one is written
+            await self.run_stage(
+                "embed", self._read("profiles", Profile), lambda p: embed(p, embedder), self._writer("profiles")
+            )
         profiles = {p.id: p for p in self._read("profiles", Profile)}
         clusterings, draws = cluster_profiles(profiles.values(), self.recipe.rewrite.k_range, self.recipe.seed)
         write_table(self.home.table("clusters"), Clustering, clusterings)
@@ -200,6 +224,7 @@ class _Rewriting:
                 if quality
                 else {},
             },
+            "features": ["scores", *([f"embeddings of {self.embedder.model}"] if self.embedder else [])],
             "clusters": [c.model_dump(mode="json") for c in self._read("clusters", Clustering)],
         }
 
@@ -208,6 +233,18 @@ class _Rewriting:
 
     def _writer(self, name: str) -> TableWriter[Any]:
         return TableWriter(self.home.table(name), TABLES[name])
+
+
+async def embed(profile: Profile, embedder: ChatModel) -> list[Profile]:
+    """The profile with what its analyses say as a vector, one call. Raises RecordError, RemoteError."""
+    said = "\n".join(f"{t.dimension}: {t.analysis}" for t in profile.traits)
+    request = Request((Message("user", said),), temperature=0.0, stage="embed", record_id=profile.dialogue_id)
+    reply = usable(await embedder.complete(request))
+    try:
+        vector = tuple(float(x) for x in orjson.loads(reply.text))
+    except (ValueError, TypeError) as exc:
+        raise RecordError("schema", "the reply is no vector", request_key=reply.request_key) from exc
+    return [profile.model_copy(update={"embedding": vector})]
 
 
 def _beside(ids: Iterable[str], rows: Iterable[R], key: str) -> Iterator[list[R]]:

@@ -7,7 +7,9 @@ Round 4 is asked a second time with the two replies exchanged, for the position 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
@@ -22,6 +24,7 @@ from ser_toolkit.releases.load import Release
 from ser_toolkit.rewards.rounds import Answer, Asking, Round, ask_rounds
 from ser_toolkit.rewards.unified import ALLOWED
 from ser_toolkit.schema import Lang, Record
+from ser_toolkit.training.extra import require_train
 from ser_toolkit.verdicts import Position
 
 from .rounds import JudgeChat
@@ -152,6 +155,30 @@ def ask_model(
         answers = _answers(judged[id(one)], kind) if one else [Answer(None, note="worded by another version")] * 4
         found.append(_said(item, answers, _answers(judged[id(other)], kind)[3] if other else None))
     return found
+
+
+def ask_run(spec: str, items: Sequence[Item], *, batch_size: int = 8) -> tuple[list[Said], str]:
+    """The answers of a run of `ser train-rm`, or of a model's folder or Hub id, and the model's identity."""
+    require_train()
+    from ser_toolkit.training.models import load
+
+    told = told_of(spec)
+    loaded = load(spec, device="auto", text_only=bool(told.get("text_only")))
+    processing = loaded.processing if loaded.is_vision else loaded.tokenizer
+    kind: Any = told.get("kind", "unified")
+    return ask_model(items, loaded.model, processing, kind=kind, batch_size=batch_size), loaded.identity
+
+
+def told_of(spec: str) -> dict[str, Any]:
+    """What run.json says that a run was told (its `kind`), also for the model in it; {} for any other model."""
+    for folder in (Path(spec), Path(spec).parent):
+        file = folder / "run.json"
+        if Path(spec).is_dir() and file.is_file():
+            try:
+                return dict(json.loads(file.read_text(encoding="utf-8")).get("told") or {})
+            except (OSError, ValueError) as exc:
+                raise DataError(f"{file}: cannot be read: {exc}", "name the run's model/ copied elsewhere") from exc
+    return {}
 
 
 def _chat(item: Item, kind: Kind, *, exchanged: bool = False) -> JudgeChat | None:

@@ -145,6 +145,10 @@ class Rewrite(Section):
         default=None, description="drop a rewrite that its judge rejects; unset: yes, but no for the embedded model"
     )
     quality: bool = Field(default=True, description="score each rewrite 0-3 on four dimensions, one call each")
+    embed: str | None = Field(
+        default=None, description="openai:MODEL or local[:MODEL]: what descriptions say counts beside their scores"
+    )
+    embed_server: Endpoint = Field(default=Endpoint(), description="where openai:MODEL is; no base_url: as llm")
 
     @field_validator("k_range")
     @classmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -161,37 +161,41 @@ def rm(
     )  # fmt: skip
 
 
-@evals.command("perm")
-def perm(
+@evals.command("reward")
+def reward(
     rel: Rel,
+    name: Annotated[
+        str, typer.Argument(metavar="REWARD", help="perm, unified, unified-local:RUN, or another that is installed.")
+    ],
     model: Annotated[
-        str | None, typer.Option("--model", metavar="SPEC", help="The judge; default: the recipe's llm.model.")
+        str | None, typer.Option("--model", metavar="SPEC", help="Who judges; default: the recipe's llm.model.")
+    ] = None,
+    completions: Annotated[
+        Path | None,
+        typer.Option("--completions", metavar="FILE", help="JSON Lines of {id of prompts/, completions}; else traces."),
     ] = None,
     split: Annotated[str, typer.Option("--split", help="test, validation, train or all.")] = "all",
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Traces to judge, at most.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Default: in the workspace's evaluations/."),
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Traces or groups to score, at most.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="Of the reward: aggregation=mean.")
     ] = None,
-    aggregation: Annotated[
-        Literal["harmonic", "mean", "geometric"], typer.Option("--aggregation", help="Of the three dimensions.")
-    ] = "harmonic",
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Default: in evaluations/.")] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the judge's draws and of the resamples.")] = 0,
     workspace: WorkspaceDir = HERE,
     sets: Sets = None,
     as_json: AsJson = False,
 ) -> None:
-    """Judge the traces of a release by PERM: resonation, expression, reception, and a bystander.
+    """Score a release's traces, or completions of your own, by a reward.
 
-    Four calls a trace. Means with 95 % intervals, missing scores counted; each trace's scores go into a folder; the
-    same command goes on where a stopped one was.
+    perm: PERM's resonation, expression, reception and bystander; unified: UnifiReward. Means with 95 % intervals,
+    missing scores counted; the scores of each go into a folder; the same command goes on where a stopped one was.
     """
-    from ..evaluating_perm import evaluate_perm
+    from ..evaluating_reward import evaluate_reward, read_options
 
     give(
-        evaluate_perm(
-            rel, model=model, split=split, limit=limit, out=out, aggregation=aggregation, workspace=workspace,
-            sets=sets or (), seed=seed, quiet=as_json,
+        evaluate_reward(
+            rel, name, model=model, completions=completions, split=split, limit=limit, out=out,
+            options=read_options(option or ()), workspace=workspace, sets=sets or (), seed=seed, quiet=as_json,
         ),
         as_json,
     )  # fmt: skip

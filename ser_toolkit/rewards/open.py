@@ -19,6 +19,8 @@ from .perm import PermOptions, PermReward
 from .unified import UnifiedOptions, UnifiedReward
 
 Options = TypeVar("Options")
+SERVED = frozenset({"unified", "perm"})
+"""Those of ours that judge with a chat model."""
 
 
 def open_reward(spec: str, chat: ChatModel | None = None, **options: Any) -> RewardFunction:

@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pipelines.stages.rewriting.compare import DIMENSIONS
 from pipelines.stages.rewriting.records import Clustering, Draw, Profile, Quality
 from pipelines.withdrawing import withdraw
 from ser_toolkit import load_release
+from ser_toolkit.errors import RemoteError, UsageError
 from ser_toolkit.recipe import load_recipe
 from ser_toolkit.schema import Dialogue, Failure, Trace, Verdict
 from ser_toolkit.store import read_table
@@ -220,6 +222,41 @@ def test_the_comparison_drops_and_what_fails_is_a_row(tmp_path, made):
         lenient = made(*sets, "rewrite.enforce=false")
         assert lenient.calls == 1, "one rewrite more is scored; a score that could not be read stays so"
         assert "messages-d4" in {r.rewritten_from for r in rows(home, "rewrites", Dialogue)}
+
+
+def test_what_descriptions_say_counts_for_the_clusters_where_the_recipe_asks_for_it(tmp_path, made, server):
+    sets = ("rewrite.embed=openai:words", f"rewrite.embed_server.base_url={server.base_url}", "rewrite.k_range=[2, 4]")
+    result = made(*sets)
+    profiles = rows(tmp_path / "w", "profiles", Profile)
+    assert len(profiles) == 2 * COUNT
+    assert all(abs(sum(x * x for x in p.embedding) - 1) < 1e-4 for p in profiles)
+    sent = [b["input"] for b in server.bodies() if "input" in b]
+    assert sorted(text for (text,) in sent) == sorted({_described(p) for p in profiles}), "each of them once"
+    told = load_release(result.export.made.path).manifest
+    assert told["lineage"]["rewriting"]["features"] == ["scores", "embeddings of words"]
+    assert "127.0.0.1" not in json.dumps(told)
+    before = tables(tmp_path / "w")
+    again = made(*sets)
+    assert again.calls == 0 and tables(tmp_path / "w") == before
+    assert server.stats()["embedded"] == len(sent)
+    plain = made("rewrite.k_range=[2, 4]", name="plain")
+    assert load_release(plain.export.made.path).manifest["lineage"]["rewriting"]["features"] == ["scores"]
+    assert not any(p.embedding for p in rows(tmp_path / "plain", "profiles", Profile))
+
+
+def _described(profile: Profile) -> str:
+    return "\n".join(f"{t.dimension}: {t.analysis}" for t in profile.traits)
+
+
+def test_a_model_of_embeddings_that_cannot_be_had_is_told_before_anything_is_paid(made, server, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    for spec, why in (("words", "openai:MODEL or local:MODEL"), ("local:m", "needs sentence-transformers")):
+        with pytest.raises(UsageError, match=rf"rewrite\.embed {spec}.*{why}"):
+            made(f"rewrite.embed={spec}")
+    assert server.stats().get("calls", 0) == 0
+    with pytest.raises(RemoteError, match="no-such-model does not answer"):
+        made("rewrite.embed=openai:no-such-model", "rewrite.embed_server.base_url=http://127.0.0.1:9/v1",
+             "rewrite.embed_server.max_retries=0")  # fmt: skip
 
 
 def test_who_is_alone_in_a_cluster_is_left_out_with_a_reason(tmp_path, made, server):

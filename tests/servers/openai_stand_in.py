@@ -2,7 +2,8 @@
 
 It answers with a text derived from the request alone (`hash_reply`), or with what a function of one's own returns; it
 can be slow, and it can misbehave on purpose. It counts calls, keeps the bodies that it received, and speaks no
-more of the protocol than chat completions, pictures, speech (both made from the request's hash) and the list of models.
+more of the protocol than chat completions, pictures, speech (both made from the request's hash), embeddings (of words
+by their hashes) and the list of models.
 
     with StandIn(latency_s=0.2, faults={"429": 0.05, "cut": 0.02}) as server:
         server.base_url, server.stats(), server.bodies()
@@ -25,6 +26,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -255,6 +257,15 @@ class Server:
             return problem(400, message, code, param)
         return reply(raw, self.makes)
 
+    async def embeddings(self, request: web.Request) -> web.Response:
+        raw = await request.read()
+        self.counts["embedded"] += 1
+        self.bodies.append(raw)
+        self.headers.append({**{k.lower(): v for k, v in request.headers.items()}, "path": request.path})
+        vectors = [embed(text) for text in orjson.loads(raw)["input"]]
+        data = [{"object": "embedding", "index": n, "embedding": v} for n, v in enumerate(vectors)]
+        return web.json_response({"object": "list", "data": data, "model": "e", "usage": {}})
+
     async def models(self, request: web.Request) -> web.Response:
         if self.key and request.headers.get("Authorization") != f"Bearer {self.key}":
             return problem(401, "Incorrect API key", "invalid_api_key")
@@ -280,6 +291,7 @@ class Server:
         app.router.add_post("/v1/chat/completions", self.chat)
         app.router.add_post("/v1/images/generations", self.images)
         app.router.add_post("/v1/audio/speech", self.speech)
+        app.router.add_post("/v1/embeddings", self.embeddings)
         app.router.add_get("/v1/models", self.models)
         app.router.add_get("/_stats", self.stats)
         app.router.add_get("/_received", self.received)
@@ -290,6 +302,12 @@ class Server:
 def problem(status: int, message: str, code: str = "", param: str = "", headers: Any = None) -> web.Response:
     error = {"message": message, "type": "error", "code": code or None, "param": param or None}
     return web.json_response({"error": error}, status=status, headers=headers)
+
+
+def embed(text: str) -> list[float]:
+    """How often words of each of eight kinds stand in a text; a text without letters has a vector of zeros."""
+    kinds = Counter(hashlib.sha256(word.encode()).digest()[0] % 8 for word in re.findall("[a-z]+", text.lower()))
+    return [float(kinds[n]) for n in range(8)]
 
 
 def picture_reply(raw: bytes, makes: str) -> web.Response:

@@ -1,8 +1,9 @@
 """Cluster the profiles by K-Means, k by the elbow of the SSE curve, and draw each speaker another's personality.
 
 Source: PEER, arXiv 2508.09521, section 3. The paper leaves open the range of k (here `rewrite.k_range`, 2 to 10) and
-what is clustered (here the four scores). Seekers are clustered with seekers and supporters with supporters, since the
-two talk differently by their role, and each language apart, since a description is read in its dialogue's language.
+what is clustered (here the four scores; with `rewrite.embed` also what the descriptions say). Seekers are clustered
+with seekers and supporters with supporters, since the two talk differently by their role, and each language apart,
+since a description is read in its dialogue's language.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ser_toolkit.errors import DataError
 from ser_toolkit.seeds import derive_seed
 
 from .records import Centre, Clustering, CurvePoint, Draw, Profile
@@ -54,7 +56,7 @@ def elbow(curve: Curve, low: int) -> int:
     return best
 
 
-def find_clusters(points: Sequence[Sequence[float]], k_range: tuple[int, int], seed: int) -> Clusters:
+def find_clusters(points: Sequence[Sequence[float]] | np.ndarray, k_range: tuple[int, int], seed: int) -> Clusters:
     """The clusters of `points` (N, D), N > 0: the same for the same points in any order, the same seed.
 
     The curve begins one before the least k, where that is possible, so that the least k can be the elbow too. There
@@ -99,10 +101,35 @@ def cluster_profiles(
     clusterings: list[Clustering] = []
     draws: list[Draw] = []
     for (role, lang), members in sorted(groups.items()):
-        found = find_clusters([p.scores for p in members], k_range, derive_seed(seed, "cluster", role, lang))
+        found = find_clusters(features_of(members), k_range, derive_seed(seed, "cluster", role, lang))
         clusterings.append(_clustering(members, found))
         draws += draw_profiles(members, found.labels, seed)
     return clusterings, sorted(draws, key=lambda d: d.profile_id)
+
+
+def features_of(members: Sequence[Profile]) -> np.ndarray:
+    """What is clustered, a row for each profile: the scores; where there are embeddings, both, weighing the same.
+
+    Each of the two is scaled so that the squares of its distances to the mean add up to one a profile. Raises
+    DataError: embeddings of different sizes.
+    """
+    scores = np.array([p.scores for p in members], dtype=np.float64)
+    sizes = {len(p.embedding) for p in members}
+    if sizes == {0}:
+        return scores
+    if len(sizes) > 1:
+        raise DataError(
+            f"the embeddings of descriptions have different sizes: {', '.join(map(str, sorted(sizes)))}",
+            "is rewrite.embed another model now, under the same name? `ser build --fresh` asks it anew",
+        )
+    texts = np.array([p.embedding for p in members], dtype=np.float64)
+    return np.hstack([_scaled(scores), _scaled(texts)]).round(9)
+
+
+def _scaled(block: np.ndarray) -> np.ndarray:
+    centred = block - block.mean(axis=0)
+    spread = np.sqrt(np.square(centred).sum() / len(block))
+    return centred / spread if spread > _SAME else np.zeros_like(block)
 
 
 def draw_profiles(members: Sequence[Profile], labels: Sequence[int], seed: int) -> list[Draw]:
@@ -134,7 +161,9 @@ def _another(ids: list[str], own: str, seed: int) -> str | None:
 
 
 def _clustering(members: Sequence[Profile], found: Clusters) -> Clustering:
-    sizes = Counter(found.labels)
+    sizes, labels = Counter(found.labels), np.array(found.labels)
+    scores = np.array([p.scores for p in members], dtype=np.float64)
+    means = [[round(float(x), 6) for x in scores[labels == n].mean(axis=0)] for n in range(found.k)]
     return Clustering(
         role=members[0].role,
         lang=members[0].lang,
@@ -143,6 +172,6 @@ def _clustering(members: Sequence[Profile], found: Clusters) -> Clustering:
         curve=tuple(CurvePoint(k=k, sse=sse) for k, sse in found.curve),
         centres=tuple(
             Centre(cluster=n, size=sizes[n], dominance=c[0], influence=c[1], steadiness=c[2], compliance=c[3])
-            for n, c in enumerate(found.centres)
+            for n, c in enumerate(means)
         ),
     )

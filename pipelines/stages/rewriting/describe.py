@@ -71,7 +71,10 @@ async def describe(dialogue: Dialogue, chat: ChatModel, recipe: Recipe, prompts:
             prompt=label,
         )
 
-    return list(await asyncio.gather(*(one(role) for role in speakers_of(dialogue))))
+    roles = speakers_of(dialogue)
+    if recipe.llm.is_builtin:  # one after the other: a slot that has read the dialogue need not read it again
+        return [await one(role) for role in roles]
+    return list(await asyncio.gather(*(one(role) for role in roles)))
 
 
 def profile_id(dialogue_id: str, role: Role) -> str:

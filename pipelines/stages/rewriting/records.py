@@ -27,6 +27,8 @@ class Profile(Record):
     traits: tuple[Trait, ...]
     model: str = ""
     prompt: str = ""
+    embedding: tuple[float, ...] = ()
+    """What the analyses say, as a vector of length 1; empty where the recipe asks for none."""
 
     @property
     def scores(self) -> tuple[int, ...]:

@@ -2,11 +2,14 @@
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.stages.rewriting.cluster import cluster_profiles, draw_profiles, elbow, find_clusters
+from pipelines.stages.rewriting.cluster import cluster_profiles, draw_profiles, elbow, features_of, find_clusters
+from pipelines.stages.rewriting.records import Profile
+from ser_toolkit.errors import DataError
 from tests.unit.stages.rewriting.making import profile
 
 SCORES = st.tuples(*[st.integers(0, 10)] * 4)
@@ -98,6 +101,35 @@ def test_another_profile_of_the_same_cluster_is_drawn(labels, seed):
             assert draw.drawn is None
         else:
             assert draw.drawn != member.id and cluster[draw.drawn] == draw.cluster
+
+
+def embedded(scores: tuple[int, ...], vector: tuple[float, ...], n: int) -> Profile:
+    return profile(f"d{n:02}", *scores).model_copy(update={"embedding": vector})
+
+
+def test_without_embeddings_the_scores_are_clustered_as_they_are():
+    assert features_of([profile("a", 1, 2, 3, 4), profile("b", 0, 0, 10, 9)]).tolist() == [[1, 2, 3, 4], [0, 0, 10, 9]]
+
+
+def test_scores_and_embeddings_weigh_the_same():
+    """Two points a side, at distance 2 from their mean 1: each block is scaled to (-1, 1), whatever its unit."""
+    members = [embedded((0, 5, 5, 5), (1.0, 0.0), 0), embedded((8, 5, 5, 5), (0.0, 1.0), 1)]
+    rows = features_of(members)
+    assert np.square(rows[:, :4]).sum() == pytest.approx(2) and np.square(rows[:, 4:]).sum() == pytest.approx(2)
+    assert rows[:, :4].tolist() == [[-1, 0, 0, 0], [1, 0, 0, 0]]
+
+
+def test_people_of_equal_scores_are_told_apart_by_what_is_said_of_them():
+    members = [embedded((5, 5, 5, 5), ((1.0, 0.0), (0.0, 1.0))[n % 2], n) for n in range(8)]
+    (clustering,), draws = cluster_profiles(members, (2, 4), seed=0)
+    assert clustering.k == 2 and [c.size for c in clustering.centres] == [4, 4]
+    assert {c.dominance for c in clustering.centres} == {5.0}, "the centres are told in scores"
+    assert all(int(d.profile_id[1:3]) % 2 == int(d.drawn[1:3]) % 2 for d in draws)
+
+
+def test_embeddings_of_two_models_are_no_features():
+    with pytest.raises(DataError, match="different sizes: 2, 3"):
+        cluster_profiles([embedded((1,) * 4, (1.0, 0.0), 0), embedded((2,) * 4, (1.0, 0.0, 0.0), 1)], (2, 3), seed=0)
 
 
 def test_draws_reach_every_other_profile():
