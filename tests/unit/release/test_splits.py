@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ser_toolkit import load_release
 from ser_toolkit.near_duplicates import normalise, opening_key
 from ser_toolkit.releases.splits import SPLITS, assign_splits, check_leakage, split_of
 from ser_toolkit.schema import Dialogue
-from tests.unit.release.making import crowd, dialogue, six
+from tests.unit.release.making import crowd, dialogue, make, six, trace
 
 RATIOS = (0.8, 0.1, 0.1)
 HALVES = (0.4, 0.3, 0.3)
@@ -148,3 +149,58 @@ def test_one_root_one_split_and_zero_shares_stay_empty(root: str, a: int, b: int
 def test_spacing_punctuation_case_and_width_do_not_count(text: str, sign: str):
     wide = "".join(chr(ord(c) + 0xFEE0) if "!" <= c <= "~" else c for c in text)
     assert normalise(sign.join(text)) == normalise(text) == normalise(wide) == normalise(text.upper())
+
+
+SHARES = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 8)).filter(any)
+WORDS = ("my boss shouts", "I cannot sleep", "the flat is empty", "she moved out", "我很累", "睡不着")
+
+
+@st.composite
+def families(draw: st.DrawFn) -> list[Dialogue]:
+    """Dialogues, some of which say the same as others, each with rewrites and rewrites of rewrites, in any order."""
+    made: list[Dialogue] = []
+    for n in range(draw(st.integers(1, 5))):
+        root = dialogue(
+            f"{draw(st.text('abz09', max_size=6))}-{n}", f"Day {draw(st.sampled_from(WORDS))}.", "Since when?"
+        )
+        made.append(root)
+        for k in range(draw(st.integers(0, 3))):
+            parent = draw(st.sampled_from([d for d in made if d.root_id == root.id]))
+            said = f"{draw(st.sampled_from(WORDS))}, told anew {k} in {root.id}"
+            made.append(dialogue(f"{root.id}-r{k}", said, "Oh?", root_id=root.id, rewritten_from=parent.id))
+    return draw(st.permutations(made))
+
+
+@given(families(), SHARES)
+def test_a_family_is_never_split_whatever_the_shares(made: list[Dialogue], shares: tuple[int, int, int]):
+    """A dialogue, its rewrites and theirs stand in one split, or are left out and listed; so do copies of it."""
+    train, validation, test = (s / sum(shares) for s in shares)
+    ratios = (train, validation, test)
+    given = assign_splits(made, ratios)
+    assert given.splits.keys() | {c.id for c in given.copies} == {d.id for d in made}
+    assert not given.splits.keys() & {c.id for c in given.copies}
+    assert not check_leakage(made, given.splits).straddling
+    for family in {d.root_id for d in made}:
+        ids = {d.id for d in made if d.root_id == family}
+        assert {given.splits.get(i) for i in ids} in ({split_of(family, ratios)}, {None}), "whole, or not at all"
+    for id, split in given.splits.items():
+        assert shares[SPLITS.index(split)], f"{id} in a split without a share"
+
+
+@pytest.mark.parametrize("ratios", [RATIOS, HALVES])
+def test_traces_of_a_family_stand_where_it_stands(tmp_path, ratios):
+    """The same of what a release holds: each trace beside its dialogue, a rewritten one beside its source."""
+    made = []
+    for root in crowd(20):
+        rewritten = dialogue(f"{root.id}-r", f"Told anew: {root.turns[2].text}", "Oh?", root_id=root.id)
+        made += [root, rewritten.model_copy(update={"rewritten_from": root.id})]
+    source = {d.id: trace(d).id for d in made}
+    traces = [trace(d).model_copy(update={"rewritten_from": source.get(d.rewritten_from or "")}) for d in made]
+    release = load_release(make(tmp_path, made, traces=traces, ratios=ratios).path)
+    where = {d["id"]: d["split"] for d in release.frame("dialogues").to_dicts()}
+    found = {t["id"]: t for t in release.frame("traces").to_dicts()}
+    assert len(found) == len(where) == 40 and len(set(where.values())) == 3
+    for row in found.values():
+        assert row["split"] == where[row["dialogue_id"]] == where[row["dialogue_id"].removesuffix("-r")]
+        if row["rewritten_from"]:
+            assert row["split"] == found[row["rewritten_from"]]["split"]
