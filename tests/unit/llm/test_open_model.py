@@ -17,7 +17,7 @@ def test_an_unknown_backend_lists_the_known():
     with pytest.raises(UsageError) as caught:
         open_model(Llm(model="chatgpt:5"))
     assert "chatgpt" in caught.value.message
-    assert caught.value.hint == "known: embedded, openai, vllm"
+    assert caught.value.hint == "known: embedded, local, openai, vllm"
 
 
 @pytest.mark.parametrize("spec", ["openai", "openai:", "openai:m", "vllm:"])
