@@ -19,7 +19,9 @@ _NEAR_A_HANDLE = re.compile("|".join(map(re.escape, (
     "reddit", "u/", "tumblr", "youtube", "linkedin", " psn", "xbox", "steam", "gamer", "roblox", "signal",
     "viber", "kakao", "venmo", "cash app", "cashapp", "username", "user name", "screen name", "handle",
     "login", "user id", "微信", "威信", "薇信", "微 信", "qq", "企鹅", "扣扣", "vx", "wx", "v信", "加v", "+v", "+ v",
-    "抖音", "快手", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
+    "抖音", "快手", "v:", "v：", "twitch", "minecraft", "github", "spotify", "bluesky", "mastodon", "tinder", "hinge",
+    "bumble", "fortnite", "epic ", "onlyfans", "soundcloud", "pinterest", "threads", "battle", "goodreads", "strava",
+    "duolingo", "小红书", "微博", "陌陌", "钉钉", "支付宝", "b站", "知乎", "豆瓣", "q群",
 ))))  # fmt: skip
 _NO_HANDLE = words("no_handles")
 _REGIONS = {"en": ("US", "GB"), "zh": ("CN",)}

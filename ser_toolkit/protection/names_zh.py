@@ -25,7 +25,7 @@ Borders = Mapping[int, tuple[str, str]]
 def find_names_zh(text: str) -> list[Span]:
     """Every name of a private person; finds may overlap."""
     borders = _cut(text)
-    found = [*_by_context(text, borders), *_by_form(text, borders), *_titled(text, borders)]
+    found = [*_by_context(text, borders), *_by_form(text, borders), *_titled(text, borders), *_familiar(text, borders)]
     public = [m.span() for m in _public().finditer(text)] if found else []
     return [s for s in found if not any(a < s.end and s.start < b for a, b in public)]
 
@@ -65,7 +65,9 @@ def _by_context(text: str, borders: Borders) -> Iterator[Span]:
                 yield Span(start, limit, "name", "line")
             elif end := _read_name(text, start, limit, borders, sure=section == "said" and "maybe" not in group):
                 yield Span(start, end, "name", section)
-            elif section in ("related", "beside") and _is_given_alone(text, start, borders, section == "related"):
+            elif section in ("related", "beside") and (
+                _is_given_alone(text, start, borders, section == "related") or _is_given_inside(text, start, borders)
+            ):
                 yield Span(start, start + 2, "name", section)
 
 
@@ -79,7 +81,9 @@ def _read_name(text: str, start: int, limit: int, borders: Borders, *, sure: boo
             continue
         given = start + len(surname)
         for end in (given + 2, given + 1):
-            if end > limit or _is_never_given(text[given:end]) or not (end in borders or _ends(text, end)):
+            word, part = borders.get(start, ("", ""))
+            inside = part.startswith("nr") and end == given + 2 and end < start + len(word)  # cut wrongly: "毕春燕带"
+            if end > limit or _is_never_given(text[given:end]) or not (inside or end in borders or _ends(text, end)):
                 continue
             fits = _is_given(text[given:end]) or (sure and _ends(text, end))
             if fits and not _is_title(text[given:end]) and not _is_word(text[start:end], start, borders):
@@ -111,6 +115,17 @@ def _is_given_alone(text: str, start: int, borders: Borders, related: bool) -> b
     if len(word) == 2:
         return part.startswith("nr") or (related and part in ("x", "n", "nz") and name not in words("ordinary_zh"))
     return related and len(word) == 1 and _ends(text, start + 2)
+
+
+def _is_given_inside(text: str, start: int, borders: Borders) -> bool:
+    """Whether a given name of two characters stands here which the dictionary cut wrongly, as a part of some name."""
+    name = text[start : start + 2]
+    if len(name) < 2 or not _is_given(name) or name in words("not_names_zh") or name in words("not_given_zh"):
+        return False
+    at = max((b for b in borders if b <= start), default=0)
+    word, part = borders[at]
+    end = start + 2
+    return part.startswith("nr") and at + len(word) >= end and (at + len(word) == end or _ends(text, end))
 
 
 def _by_form(text: str, borders: Borders) -> Iterator[Span]:
@@ -175,7 +190,11 @@ def _is_nick(text: str, at: int, borders: Borders) -> bool:
     second = text[at + 1 : at + 2]
     word = borders[at][0]
     whole = len(word) == 2 or (len(word) == 1 and len(borders[at + 1][0]) == 1)
-    fits = second in words("surnames_zh") if text[at] == "老" else second in words("nick_zh")
+    if text[at] == "老":
+        fits = second in words("surnames_zh")
+    else:
+        guessed = len(word) == 2 and borders[at][1].startswith("nr") and _is_given(second)
+        fits = second in words("nick_zh") or guessed
     return whole and fits and text[at : at + 2] not in words("not_names_zh")
 
 
@@ -225,6 +244,14 @@ def _ends_here(text: str, end: int) -> bool:
 
 def _begins(text: str, at: int) -> bool:
     return at == 0 or not _HAN.match(text[at - 1]) or text[at - 1] in table("names_zh")["edges"]["before"]
+
+
+def _familiar(text: str, borders: Borders) -> Iterator[Span]:
+    """A given name's one character before "哥" or "姐": "强哥"."""
+    for m in re.finditer("(?P<name>[^小老大二三])[哥姐]", text):
+        fits = m["name"] in words("nick_zh") and m.start() in borders
+        if fits and m[0] not in words("not_names_zh") and _begins(text, m.start()):
+            yield Span(m.start(), m.end("name"), "name", "familiar")
 
 
 @cache
