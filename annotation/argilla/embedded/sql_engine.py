@@ -17,7 +17,7 @@ from argilla_server.errors.future import UnprocessableEntityError
 from argilla_server.models import Question, Record, Response, Suggestion
 from argilla_server.search_engine import base
 from argilla_server.settings import settings
-from sqlalchemy import String, and_, cast, exists, func, not_, or_, select
+from sqlalchemy import String, and_, cast, exists, func, not_, or_, select, true
 
 NAME = settings.search_engine
 
@@ -73,7 +73,7 @@ class SqlSearchEngine(base.SearchEngine):
 
     async def compute_metrics_for(self, metadata_property) -> base.MetadataMetrics:
         entry = _entries(Record.metadata_, metadata_property.name)
-        mine = select().select_from(Record).join(entry, True).where(Record.dataset_id == metadata_property.dataset_id)
+        mine = select().select_from(Record).join(entry, true()).where(Record.dataset_id == metadata_property.dataset_id)
         async with AsyncSessionLocal() as db:
             if metadata_property.is_terms:
                 value = cast(entry.c.value, String)
