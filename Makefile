@@ -27,7 +27,7 @@ setup: $(VENV)/.dev
 
 ## test: everything that the tests need, and the tests
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --durations 25
 
 ## lint: ruff, pyright, the floors of the house
 lint: $(VENV)/.dev

@@ -17,6 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 SHARED = Path(os.environ.get("SER_SHARED_DATA", ROOT.parent / "shared" / "data"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A file's tests stay on one worker, so that what its fixtures build is built once; unit tests go where there is room."""
+    for item in items:
+        if "unit" not in item.path.parts and item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.fixture
 def shared_data() -> Path:
     """Other people's corpora, read from beside the checkout and never copied into it."""
