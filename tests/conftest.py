@@ -19,7 +19,7 @@ SHARED = Path(os.environ.get("SER_SHARED_DATA", ROOT.parent / "shared" / "data")
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A file's tests stay on one worker, so that what its fixtures build is built once; unit tests go where there is room."""
+    """A file's tests stay on one worker, which builds what they share once; unit tests go where there is room."""
     for item in items:
         if "unit" not in item.path.parts and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
