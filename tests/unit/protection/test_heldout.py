@@ -1,7 +1,8 @@
 """Sets that the rules had not seen when they were first run on them (docs/protection.md has those figures).
 
-Batch 1 was used to mend the rules afterwards; batches 2 and 3 never. The floors stand a little below what was measured:
-they tell when a change makes strangers' messages be missed, and are no promise for the next stranger's.
+Batch 1, and batch 2 of private data, were used to mend the rules afterwards; the others never. The floors stand a little
+below what was measured: they tell when a change makes strangers' messages be missed, and are no promise for the next
+stranger's.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ def crisis(batch: str, lang: Lang) -> tuple[float, float]:
         ("heldout2_crisis", "zh", 0.18, 0.60),
         ("heldout3_crisis", "en", 0.95, 0.95),
         ("heldout3_crisis", "zh", 0.90, 0.95),
+        ("heldout4_crisis", "en", 0.05, 0.60),
+        ("heldout4_crisis", "zh", 0.12, 0.60),
     ],
 )
 def test_crisis(batch: str, lang: Lang, recall: float, precision: float):
@@ -49,8 +52,10 @@ def test_crisis(batch: str, lang: Lang, recall: float, precision: float):
     [
         ("heldout1_pii", "en", 0.95, 0.95),
         ("heldout1_pii", "zh", 0.90, 0.95),
-        ("heldout2_pii", "en", 0.80, 0.85),
-        ("heldout2_pii", "zh", 0.75, 0.90),
+        ("heldout2_pii", "en", 0.90, 0.95),
+        ("heldout2_pii", "zh", 0.85, 0.95),
+        ("heldout3_pii", "en", 0.85, 0.75),
+        ("heldout3_pii", "zh", 0.50, 0.95),
     ],
 )
 def test_private_data(batch: str, lang: Lang, names: float, others: float):

@@ -114,6 +114,29 @@ def test_every_plot_has_a_name_and_a_table_or_numbers(tmp_path):
     assert all(a.get("role") == "img" and a.get("aria-label") for a in plots)
 
 
+def test_the_curve_stands_in_the_page_with_the_number_that_it_chose(tmp_path):
+    curve = [(1, 90.0), (2, 30.0), (3, 4.0), (4, 3.0)]
+    told = {
+        "personality": True, "rewritten": 9, "kept": 9, "traces": 9, "quality": {"scored": 0, "mean": {}},
+        "clusters": [
+            {
+                "role": "seeker", "lang": "en", "profiles": 9, "k": 3, "curve": [{"k": k, "sse": e} for k, e in curve],
+                "centres": [
+                    {"cluster": c, "size": 3, "dominance": 1, "influence": 2, "steadiness": 3, "compliance": c}
+                    for c in range(3)
+                ],
+            }
+        ],
+    }  # fmt: skip
+    page = page_of(tmp_path, make(tmp_path / "r", crowd(5), lineage={"rewriting": told}).path)
+    plot = page.partition('aria-label="Seekers (en): squared error by number of clusters"')[2].partition("</svg>")[0]
+    assert re.findall(r"k = (\d): ([\d.]+)", plot) == [(str(k), str(e)) for k, e in curve]
+    assert re.findall(r"chosen: k = (\d)", plot) == ["3"] and plot.count('class="chosen"') == 1
+    heights = [float(y) for y in re.findall(r'<circle[^>]* cy="([\d.]+)"', plot)]
+    assert heights == sorted(heights) and len(heights) == 4, "an error that falls is drawn falling"
+    assert "Seekers (en): mean DISC scores of each cluster" in page
+
+
 def test_a_report_that_cannot_be_written_says_so(tmp_path):
     path = make(tmp_path / "r", crowd(4)).path
     with pytest.raises(DataError, match="cannot be written"):
