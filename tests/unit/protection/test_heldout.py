@@ -1,8 +1,8 @@
 """Sets that the rules had not seen when they were first run on them (docs/protection.md has those figures).
 
-Batch 1, and batch 2 of private data, were used to mend the rules afterwards; the others never. The floors stand a little
-below what was measured: they tell when a change makes strangers' messages be missed, and are no promise for the next
-stranger's.
+Batch 1, and batch 2 of private data, were used to mend the rules afterwards; the others never. The floors stand a
+little below what was measured: they tell when a change makes strangers' messages be missed, and are no promise for the
+next stranger's.
 """
 
 from __future__ import annotations

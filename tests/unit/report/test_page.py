@@ -118,6 +118,7 @@ def test_the_curve_stands_in_the_page_with_the_number_that_it_chose(tmp_path):
     curve = [(1, 90.0), (2, 30.0), (3, 4.0), (4, 3.0)]
     told = {
         "personality": True, "rewritten": 9, "kept": 9, "traces": 9, "quality": {"scored": 0, "mean": {}},
+        "verdicts": {}, "left_out": {},
         "clusters": [
             {
                 "role": "seeker", "lang": "en", "profiles": 9, "k": 3, "curve": [{"k": k, "sse": e} for k, e in curve],
