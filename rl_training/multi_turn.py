@@ -25,6 +25,7 @@ from ser_toolkit.releases.prompting import policy_prompt
 from ser_toolkit.schema import Scenario, Source, Speaker, Turn, canonical_json
 from ser_toolkit.seeker import Seeker
 from ser_toolkit.talks import Talk
+from ser_toolkit.training.plain_text import PlainText
 
 from .policy import read_answer, talk_dialogue
 from .prompts import Fitted, with_photos
@@ -265,6 +266,7 @@ class _Template:
     def __init__(self, processing: Any, options: Mapping[str, Any]) -> None:
         self._processing, self._options = processing, options
         self._tokenizer = getattr(processing, "tokenizer", processing)
+        self._plain = PlainText(processing)
         talk = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
         before = self._ids(talk, last=False)
         ends = [i for i, token in enumerate(before) if token == self._tokenizer.eos_token_id]
@@ -279,8 +281,7 @@ class _Template:
 
         Raises UsageError for a template that writes earlier turns anew, so that tokens cannot be put together.
         """
-        safe = text.replace("<|", "< |").replace("|>", "| >")
-        whole = self._ids([*self._talk, {"role": "user", "content": safe}])
+        whole = self._ids([*self._talk, {"role": "user", "content": self._plain(text)}])
         if whole[: self._size] != self._before:
             raise UsageError(
                 "the chat template changes earlier turns, so talks of many turns cannot be put together",

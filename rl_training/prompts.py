@@ -19,6 +19,7 @@ from ser_toolkit.media.sniffing import sniff
 from ser_toolkit.releases.load import Release
 from ser_toolkit.rewards.base import Scene
 from ser_toolkit.schema import Turn
+from ser_toolkit.training.plain_text import PlainText
 
 if TYPE_CHECKING:
     import datasets
@@ -46,6 +47,7 @@ class Measure:
         self.takes_photos = takes_photos
         self._tokenizer = getattr(processing, "tokenizer", processing)
         self._processor = processing if processing is not self._tokenizer else None
+        self.plain = PlainText(self._tokenizer)
         self._by_size: dict[tuple[int, int], int] = {}
 
     def prompt(self, messages: Sequence[Mapping[str, Any]], photos: Sequence[Any] = ()) -> int:
@@ -132,20 +134,22 @@ def fit_dataset(found: datasets.Dataset, config: str, measure: Measure, limit: i
     shortened = 0
     for i, row in enumerate(cast(Iterable[dict[str, Any]], raw)):
         room = limit
-        if limit is not None and has_completion:
-            room = limit - measure.text(row["completion"][0]["content"]) - _END
+        asked = measure.plain.messages(row["prompt"])
+        answered = measure.plain.messages(row["completion"]) if has_completion else []
+        if limit is not None and answered:
+            room = limit - measure.text(answered[0]["content"]) - _END
         pictures = [open_photo(p["bytes"]) for p in row.get("images") or ()]
-        cut = row["prompt"]
+        cut = asked
         if room is not None:
-            cut = cut_history(row["prompt"], lambda m, p=pictures, r=room: measure.prompt(m, p) <= r)
+            cut = cut_history(asked, lambda m, p=pictures, r=room: measure.prompt(m, p) <= r)
         if cut is None:
             left_out.append(row["id"])
             continue
-        shortened += len(cut) < len(row["prompt"])
+        shortened += len(cut) < len(asked)
         columns["prompt"].append(cut)
         columns["row"].append(i)
         if has_completion:
-            columns["completion"].append(row["completion"])
+            columns["completion"].append(answered)
     if not columns["row"]:
         raise DataError(f"no row of {config} fits {limit} tokens", "raise max_length, or take a model that reads more")
     if shortened or left_out:

@@ -17,6 +17,7 @@ from typing import Any
 from ser_toolkit.errors import RecordError, UsageError
 from ser_toolkit.llm.chat import Image
 from ser_toolkit.releases.judging import REPLY_ANSWERS, STEP_ANSWERS
+from ser_toolkit.training.plain_text import PlainText
 
 Tokens = tuple[int, ...]
 UNIFIED_ROUNDS: tuple[tuple[str, ...], ...] = (STEP_ANSWERS,) * 3 + (tuple(REPLY_ANSWERS.values()),)
@@ -69,6 +70,7 @@ class ChatEncoder:
         self.tokenizer: Any = getattr(processing, "tokenizer", processing)
         self._processor: Any = processing if processing is not self.tokenizer else None
         self._max_tokens = max_tokens
+        self._plain = PlainText(self.tokenizer)
         self._seen: tuple[Any, Any] = (None, None)  # the last pictures with what stands before them, and their tokens
         special = sorted(self.tokenizer.get_added_vocab(), key=len, reverse=True)
         self._end = re.compile(r"\s*(?:" + "|".join(map(re.escape, special)) + ")") if special else None
@@ -91,10 +93,11 @@ class ChatEncoder:
         return EncodedChat(tuple(asked), tuple(answers), media)
 
     def render(self, chat: JudgeChat) -> str:
-        """The whole chat as the template writes it, a mark in each answer's place."""
-        messages: list[dict[str, Any]] = [{"role": "system", "content": chat.system}] if chat.system else []
+        """The whole chat as the template writes it, a mark in each answer's place; what is asked is text, no marks."""
+        system = self._plain(chat.system)
+        messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if chat.system else []
         for number, question in enumerate(chat.questions):
-            messages.append({"role": "user", "content": question})
+            messages.append({"role": "user", "content": self._plain(question)})
             messages.append({"role": "assistant", "content": _MARK.format(number)})
         if self._processor is None:
             return self.tokenizer.apply_chat_template(messages, tokenize=False)

@@ -22,6 +22,7 @@ from ..llm.chat import Message, Reply, Request, Usage
 from ..llm.meter import UsageMeter
 from ..recipe import Llm
 from .models import ADAPTER_CONFIG, RESULT, Loaded, load
+from .plain_text import PlainText
 
 ENDS = 1 << 20
 """Bytes at either end of a weight file that its identity hangs on, beside its size."""
@@ -36,6 +37,7 @@ class LocalChat:
     def __init__(self, spec: str, settings: Llm) -> None:
         self._loaded = loaded = load(spec, text_only=settings.vision == "false", device="auto")
         loaded.model.eval()
+        self._plain = PlainText(loaded.processing)
         self.model = loaded.identity
         self.identity = settings.identity or f"local:{weights_hash(Path(spec).expanduser()) or spec}"
         self.vision = loaded.is_vision
@@ -93,12 +95,12 @@ class LocalChat:
             from PIL import Image as Pillow
 
             pictures = [Pillow.open(io.BytesIO(i.data)).convert("RGB") for m in messages for i in m.images]
-            chat: list[dict[str, Any]] = [{"role": m.role, "content": _parts(m)} for m in messages]
+            chat: list[dict[str, Any]] = [{"role": m.role, "content": _parts(m, self._plain(m.text))} for m in messages]
             text = renderer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
             more = {"images": [pictures]} if pictures else {}
             found = renderer(text=[text], add_special_tokens=False, return_tensors="pt", **more)
         else:
-            chat = [{"role": m.role, "content": m.said(with_images=False)} for m in messages]
+            chat = [{"role": m.role, "content": self._plain(m.said(with_images=False))} for m in messages]
             found = renderer.apply_chat_template(
                 chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
             )
@@ -173,8 +175,8 @@ def _asked_for(request: Request) -> tuple[Message, ...]:
     return (*before, Message(last.role, f"{last.text}\n\n{wish}", last.images, last.without_images))
 
 
-def _parts(message: Message) -> list[dict[str, str]]:
-    return [*({"type": "image"} for _ in message.images), {"type": "text", "text": message.text}]
+def _parts(message: Message, text: str) -> list[dict[str, str]]:
+    return [*({"type": "image"} for _ in message.images), {"type": "text", "text": text}]
 
 
 def _sampling(request: Request) -> dict[str, Any]:
