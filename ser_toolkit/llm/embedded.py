@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import secrets
 import tempfile
 import threading
@@ -142,10 +143,14 @@ def threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+_MARK = re.compile(r"<(?=\|\w+\|>|/?s>|(?:start|end)_of_turn>)")
+"""Opens what llama.cpp, reading a chat, takes for its template's own: nobody ends a turn by writing <|im_end|>."""
+
+
 def encode(request: Request) -> dict[str, Any]:
     """The request as llama.cpp's chat handler takes it; sampling defaults of the library's are spelled out."""
     body: dict[str, Any] = {
-        "messages": [{"role": m.role, "content": m.text} for m in request.messages],
+        "messages": [{"role": m.role, "content": _MARK.sub("< ", m.text)} for m in request.messages],
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
         "top_p": request.top_p,
