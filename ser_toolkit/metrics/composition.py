@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import polars as pl
 
+from ser_toolkit.errors import DataError
 from ser_toolkit.releases.load import Release
 from ser_toolkit.releases.rows import CONFIGS
 from ser_toolkit.releases.splits import SPLITS
@@ -46,8 +48,10 @@ class Corpus:
         """The rows of a config with a column `split`, or `None` where the release has none."""
         if config not in self.release.rows:
             return None
-        files = self.release.files(config).items()
-        return pl.concat([pl.scan_parquet(f).with_columns(pl.lit(s).alias("split")) for s, f in files])
+        files = self.release.files(config)
+        for file in files.values():
+            _check_columns(file, config)
+        return pl.concat([pl.scan_parquet(f).with_columns(pl.lit(s).alias("split")) for s, f in files.items()])
 
     def absent(self, config: str) -> str:
         """Why the release has no rows of a config."""
@@ -97,6 +101,15 @@ class Corpus:
     @property
     def languages(self) -> list[str]:
         return sorted(self.release.manifest.get("languages", {}))
+
+
+def _check_columns(file: Path, config: str) -> None:
+    """Raises DataError for a file that lacks a column of its config, or has it of another type."""
+    found = pl.read_parquet_schema(file)
+    for name, wanted in pl.DataFrame(CONFIGS[config].schema(with_media=False).empty_table()).schema.items():
+        if found.get(name) != wanted:
+            what = f"is of type {found[name]}" if name in found else "is missing"
+            raise DataError(f"{file}: its column {name} {what}", "the release is damaged: export it again")
 
 
 def sizes(corpus: Corpus) -> Iterator[Figure | Table]:

@@ -9,15 +9,85 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
 
 from ser_toolkit.errors import DataError
-from ser_toolkit.schema import canonical_json
+from ser_toolkit.plain import plain_error
+from ser_toolkit.schema import Lang, canonical_json
 
 MANIFEST = "manifest.json"
 SCHEMA_VERSION = "1"
 
 Manifest = dict[str, Any]
+
+_Count = Annotated[int, Field(ge=0)]
+_Config = Annotated[str, Field(pattern=r"^[a-z]+$")]
+_Json = dict[str, Any]
+
+
+class _File(BaseModel):
+    sha256: str
+    rows: _Count
+
+
+class _Source(BaseModel):
+    format: str
+    licence: str
+
+
+class _Cluster(BaseModel):
+    role: str
+    lang: str
+    k: _Count
+    curve: list[dict[str, float]]
+    centres: list[dict[str, float]]
+
+
+class _Quality(BaseModel):
+    mean: dict[str, float] = {}
+
+
+class _Rewriting(BaseModel):
+    verdicts: _Json = {}
+    left_out: dict[str, _Count] = {}
+    quality: _Quality = _Quality()
+    clusters: list[_Cluster] = []
+
+
+class _Recipe(BaseModel):
+    protect: _Json = {}
+
+
+class _Lineage(BaseModel):
+    recipe: _Recipe = _Recipe()
+    rewriting: _Rewriting | None = None
+    protection: _Json = {}
+
+
+class _Shape(BaseModel):
+    """What readers of a manifest rely on; whatever else stands there may be anything. Files lie inside the release."""
+
+    name: str
+    version: str
+    content_hash: str
+    files: dict[Annotated[str, Field(pattern=r"^[a-z]+/[a-z]+\.parquet$")], _File]
+    rows: dict[_Config, dict[_Config, _Count]]
+    created: str = ""
+    absent: dict[str, str] = {}
+    media: list[_Json] = []
+    sources: list[_Source] = []
+    languages: dict[Lang, _Count] = {}
+    written_by: list[_Json] = []
+    totals: dict[str, _Count] = {}
+    licence_conflicts: list[str] = []
+    groups: dict[str, _Count] = {}
+    left_out: list[_Json] = []
+    failures: dict[str, _Count] = {}
+    verdicts: _Json = {}
+    annotation: _Json = {}
+    lineage: _Lineage = _Lineage()
 
 
 class ContentHash:
@@ -71,6 +141,12 @@ def read_manifest(folder: Path) -> Manifest:
             f"{file}: of layout {manifest.get('schema_version')!r}; this toolkit reads {SCHEMA_VERSION!r}",
             "use the toolkit's version that wrote it, or export again",
         )
+    try:
+        _Shape.model_validate(manifest)
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        place = ".".join(map(str, first["loc"])).removesuffix(".[key]")
+        raise DataError(f"{file}: {place}: {plain_error(first)}", "the release is damaged: export it again") from exc
     return manifest
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.evaluating import evaluate
 from ser_toolkit import stock_phrases
+from ser_toolkit.errors import DataError
 from ser_toolkit.releases.manifest import file_hash
 from ser_toolkit.schema import Dialogue, Label, Risk, Trace
 from tests.unit.release.making import crowd, dialogue, make, six, trace
@@ -236,3 +237,17 @@ def test_the_same_release_gives_the_same_measures(tmp_path):
 def test_the_turns_of_an_empty_text_are_no_trouble(tmp_path):
     odd = dialogue("odd", "", "...", "My cat ran away in the storm.", "Oh no.")
     assert measured(make(tmp_path, [odd], traces=[]).path).figures["size.turns"].value == 4
+
+
+@pytest.mark.parametrize("damage", ["lost", "other"])
+def test_a_column_that_is_not_as_it_was_written_is_named(tmp_path, damage):
+    """The file's hash agrees with the manifest: somebody wrote both anew."""
+    path = make(tmp_path, crowd(4)).path
+    (file,) = [f for f in (path / "traces").glob("train.parquet")]
+    frame = pl.read_parquet(file)
+    (frame.drop("reply") if damage == "lost" else frame.with_columns(reply=pl.lit(7))).write_parquet(file)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"]["traces/train.parquet"]["sha256"] = file_hash(file)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match=r"traces/train\.parquet: its column reply is"):
+        evaluate([path])

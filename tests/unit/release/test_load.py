@@ -113,6 +113,27 @@ def test_a_damaged_manifest_is_named(tmp_path: Path, text: str):
     assert make(tmp_path, crowd(3)).version == "0.1.1"
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"rows": None}, "rows"),
+        ({"rows": {"../traces": {"train": 1}}}, "rows"),
+        ({"rows": {"traces": {"train": "many"}}}, r"rows\.traces\.train"),
+        ({"files": {"../../secret.parquet": {"sha256": "0", "rows": 1}}}, "files"),
+        ({"languages": {"../../etc/hosts": 1}}, "languages"),
+        ({"sources": [{"format": "esconv"}]}, r"sources\.0\.licence"),
+        ({"lineage": {"rewriting": {"clusters": [{}]}}}, r"lineage\.rewriting\.clusters\.0\.role"),
+        ({"left_out": "x"}, "left_out"),
+    ],
+)
+def test_a_manifest_of_another_shape_is_named_by_place(tmp_path: Path, change: dict, says: str):
+    made = make(tmp_path, crowd(2))
+    file = made.path / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    with pytest.raises(DataError, match=rf"manifest\.json: {says}"):
+        load_release(made.path)
+
+
 def test_what_is_no_release_is_said_so(tmp_path: Path):
     with pytest.raises(DataError, match="not a release"):
         load_release(tmp_path)
