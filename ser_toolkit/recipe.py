@@ -153,8 +153,8 @@ class Rewrite(Section):
     @field_validator("k_range")
     @classmethod
     def _ascending(cls, value: tuple[int, int]) -> tuple[int, int]:
-        if not 1 <= value[0] <= value[1]:
-            raise ValueError("the least and the greatest number of clusters, from 1 on")
+        if not 1 <= value[0] <= value[1] <= 100:
+            raise ValueError("the least and the greatest number of clusters, from 1 to 100")
         return value
 
 

@@ -69,9 +69,11 @@ class Synthesize(Section):
         default=None, description="the supporter plans its strategy; unset: yes, but no for the embedded model"
     )
     count: int | None = Field(
-        default=None, ge=1, description="dialogues to make; unset: `per_scenario` of each scenario"
+        default=None, ge=1, le=1_000_000, description="dialogues to make; unset: `per_scenario` of each scenario"
     )
-    per_scenario: int = Field(default=1, ge=1, description="dialogues from one scenario; with `count`: at most")
+    per_scenario: int = Field(
+        default=1, ge=1, le=10_000, description="dialogues from one scenario; with `count`: at most"
+    )
     mix: Mix = Mix()
     invent: bool = Field(default=True, description="where scenarios are too few for `count`, the model writes new ones")
     licence: str = Field(default="unknown", description="what the model's terms give what it invents, as an SPDX id")

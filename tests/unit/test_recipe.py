@@ -75,6 +75,24 @@ def test_an_unknown_key_lists_the_known_ones(tmp_path):
     assert "sample" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        "sample.rounds=true", "synthesize.count=yes", "synthesize.mix.problem={work: true}", "media.max_seconds=on",
+        "rewrite.k_range=[true, 3]", "split.ratios=[true, false, 0]", "llm.temperature=no", "seed=false",
+    ],
+)  # fmt: skip
+def test_yes_and_no_are_no_numbers(tmp_path, item):
+    with pytest.raises(UsageError, match="must be a number"):
+        load_recipe(tmp_path, [item, "synthesize.count=3"] if "mix" in item else [item])
+
+
+@pytest.mark.parametrize("item", ["rewrite.k_range=[1, 1000000000]", "synthesize.count=10000000000"])
+def test_what_no_memory_holds_is_refused(tmp_path, item):
+    with pytest.raises(UsageError, match=item.partition("=")[0]):
+        load_recipe(tmp_path, [item])
+
+
 @pytest.mark.parametrize("value", ["[0, 3]", "[5, 4]", "[2]", "ten"])
 def test_a_range_of_clusters_ascends_from_one(tmp_path, value):
     with pytest.raises(UsageError, match=r"--set rewrite\.k_range=.*rewrite\.k_range"):
