@@ -43,6 +43,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.annotation_load
 	$(BIN)/python -m benchmarks.annotation_load --starts 12
 	$(BIN)/python -m benchmarks.perm_speed
+	$(BIN)/python -m benchmarks.scoring_speed
+	$(BIN)/python -m benchmarks.rm_training_speed
+	$(BIN)/python -m benchmarks.grpo_speed
 
 ## evidence: does a judge learn? A generated set, three seeds; docs/evidence.md keeps a run
 evidence: $(VENV)/.dev
