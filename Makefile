@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKSPACE ?= workspaces/first
+ESCOT ?= ../shared/data/escot
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: setup build test lint bench evidence evidence-slow clean
@@ -36,7 +37,7 @@ lint: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-## bench: the figures of docs/benchmarks.md, made anew
+## bench: the figures of docs/benchmarks.md, made anew; ESCOT=folder with ESCoT's files
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.build_speed
 	$(BIN)/python -m benchmarks.measures_speed
@@ -44,7 +45,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.annotation_load --starts 12
 	$(BIN)/python -m benchmarks.perm_speed
 	$(BIN)/python -m benchmarks.scoring_speed
-	$(BIN)/python -m benchmarks.rm_training_speed
+	$(BIN)/python -m benchmarks.rm_training_speed --data $(ESCOT)
 	$(BIN)/python -m benchmarks.grpo_speed
 
 ## evidence: does a judge learn? A generated set, three seeds; docs/evidence.md keeps a run
@@ -52,7 +53,6 @@ evidence: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.evidence_rm
 
 ## evidence-slow: the same on ESCoT's real steps with SmolLM2 (hours on a CPU); ESCOT=folder or file
-ESCOT ?= ../shared/data/escot
 evidence-slow: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.evidence_rm --data $(ESCOT)
 
