@@ -49,7 +49,7 @@ class ExportResult:
     def render(self) -> str:
         lines = [f"release {self.made.path}  ({'new' if self.made.is_new else 'unchanged: the same content hash'})"]
         for config, splits in self.made.rows.items():
-            lines.append(f"  {config:<10}" + "  ".join(f"{split} {count}" for split, count in splits.items()))
+            lines.append(f"  {config:<9} " + "  ".join(f"{split} {count}" for split, count in splits.items()))
         if self.made.left_out:
             lines.append(f"  left out  {len(self.made.left_out)} rows, listed in the manifest with the reason")
         if self.labels:
