@@ -124,7 +124,9 @@ def evaluate_policy(
 
 
 def spec_of(model: str) -> str:
-    """The SPEC of a model that is named by one, or by a folder (a run, or weights)."""
+    """The SPEC of a model that is named by one, or by a folder (a run, or weights). Raises UsageError for no folder."""
+    if "/" in model and ":" not in model and not Path(model).is_dir():
+        raise UsageError(f"{model}: no such folder", "name a run, or a SPEC: openai:MODEL, vllm:MODEL, embedded")
     return f"local:{model}" if Path(model).is_dir() else model
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pipelines.chatting import DIM, Exchange, chat
+from ser_toolkit.errors import UsageError
 from ser_toolkit.protection.helplines import helplines
 from tests.servers.openai_stand_in import StandIn
 
@@ -142,3 +143,8 @@ def read_until(handle: int, *marks: bytes) -> bytes:
             seen += os.read(handle, 4096)
         at = found + len(mark)
     return seen
+
+
+def test_a_run_that_is_not_there_is_told_as_a_folder(tmp_path):
+    with pytest.raises(UsageError, match="runs/nope: no such folder"):
+        chat("runs/nope", workspace=tmp_path, lines=())
