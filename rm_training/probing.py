@@ -15,7 +15,7 @@ from typing import Any
 from ser_toolkit.errors import CheckpointError
 
 from .rounds import JudgeChat
-from .verdicts import judge_plainly
+from .speculation import judge_together
 
 PROBES = 8
 Chances = list[list[dict[str, float]]]
@@ -25,8 +25,8 @@ TOLERANCE: Mapping[str, float] = {"float32": 1e-4, "bfloat16": 0.05, "float16": 
 
 
 def probe(model: Any, processing: Any, chats: Sequence[JudgeChat]) -> Chances:
-    """What a model says of the chats, the plain way, one at a time."""
-    judged = judge_plainly(model, processing, chats, batch_size=1)
+    """What a model says of the chats, one at a time."""
+    judged = judge_together(model, processing, chats, batch_size=1)
     return [[dict(r) for r in j.rounds] for j in judged]
 
 
@@ -51,11 +51,8 @@ def farthest(left: Chances, right: Chances) -> float:
 
 
 def _probe_saved(folders: list[str], chats: list[JudgeChat], text_only: bool, dtype: str) -> list[Chances]:
-    import torch
-
     from ser_toolkit.training.models import load
 
-    torch.set_num_threads(max(1, torch.get_num_threads() // 2))
     found: list[Chances] = []
     for folder in folders:
         loaded = load(folder, text_only=text_only, dtype=dtype, device="auto")

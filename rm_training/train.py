@@ -308,8 +308,11 @@ class _Training:
         from ser_toolkit.training.runs import model_hash
 
         run, dtype = self.run, _dtype(loaded)
-        cases = self._shown(self.cases.validation or self.cases.train, loaded)[:PROBES]
+        probes = PROBES if self.settings.verify else 0
+        cases = self._shown(self.cases.validation or self.cases.train, loaded)[:probes]
         chats = [chat_of(case, self.told["kind"])[0] for case in cases]
+        if chats:
+            self._say(f"asking the trained judge about {len(chats)} cases ...")
         wanted = probe(loaded.model, loaded.processing, chats)
         saved: list[Path] = []
         if loaded.has_adapter:
@@ -343,7 +346,7 @@ class _Training:
         """How far the saved judges are off, each loaded in a fresh process. Raises CheckpointError where too far."""
         if not self.settings.verify:
             return None
-        self._say("loading what was saved in a fresh process ...")
+        self._say("asking what was saved the same, in a fresh process ...")
         worst = 0.0
         for folder, found in zip(saved, probe_saved(saved, chats, self.told["text_only"], dtype), strict=True):
             off = farthest(wanted, found)
