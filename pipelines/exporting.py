@@ -126,15 +126,20 @@ def export_tables(home: Workspace, version: str | None, sets: Iterable[str] = ()
     return ExportResult(made, machinery_only, recipe.split.ratios, no_label)
 
 
+WIDE = 0.2
+"""The share of a split from which on no wider one is proposed."""
+
+
 def hints_of(rows: Mapping[str, Mapping[str, int]], ratios: Ratios) -> Iterator[str]:
     """Where a split that the recipe wants has no dialogue: why, and what to do."""
     dialogues = rows.get("dialogues", {})
     empty = [split for split, share in zip(SPLITS, ratios, strict=True) if share and not dialogues.get(split)]
     if empty:
+        narrow = any(share < WIDE for split, share in zip(SPLITS, ratios, strict=True) if split in empty)
         yield (
             f"no rows in {' and '.join(empty)}: a stable hash of its id puts each dialogue into a split, and none of "
-            f"these {sum(dialogues.values())} fell there; add dialogues, or widen the split: "
-            "--set 'split.ratios=[0.6, 0.2, 0.2]'"
+            f"these {sum(dialogues.values())} fell there; add dialogues"
+            + (", or widen the split: --set 'split.ratios=[0.6, 0.2, 0.2]'" if narrow else "")
         )
 
 

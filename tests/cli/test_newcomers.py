@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.exporting import hints_of
 from tests.integration.conftest import REPLIES, write_dialogues
 from tests.servers.openai_stand_in import StandIn
 
@@ -150,3 +151,10 @@ def test_ctrl_c_while_it_starts_gives_no_traceback(tmp_path, after_s):
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=30)
     assert "Traceback" not in err and child.returncode == 130
+
+
+def test_a_wide_split_is_not_told_to_be_widened():
+    rows = {"dialogues": {"train": 5}}
+    assert ["split.ratios" in hint for hint in hints_of(rows, (0.8, 0.1, 0.1))] == [True]
+    assert ["split.ratios" in hint for hint in hints_of(rows, (0.6, 0.2, 0.2))] == [False]
+    assert not list(hints_of(rows, (1.0, 0.0, 0.0)))
