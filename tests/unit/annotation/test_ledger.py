@@ -128,7 +128,7 @@ def test_undo_keeps_the_seat(tmp_path):
 def test_gold_goes_to_everyone_and_repeats_come_later_and_neither_is_a_vote(tmp_path):
     items = some_items(40)
     gold = [Gold(item_id=i.id, steps=(True, True, True)) for i in items[:3]]
-    with a_round(tmp_path, items, gold=gold, check_every=4) as ledger:
+    with a_round(tmp_path, items, gold=gold, check_every=1) as ledger:
         play(ledger, seed=3)
         state = ledger.state
         assert all(n in (2, 3) for i, n in votes(ledger).items() if i not in state.gold)
