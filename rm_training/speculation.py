@@ -1,8 +1,8 @@
 """The four-round verdicts of many chats together: what they share is computed once, and their rounds in one pass.
 
-A round hangs on the verdicts before it, so each chat's rounds are laid out under assumed verdicts (the first allowed
+A round hangs on the verdicts before it, so a chat's rounds are laid out under assumed verdicts (the first allowed
 answer: most steps are sound), every allowed answer a branch of the same tree. Where an assumption turns out wrong, what
-came before it holds, and only the rounds after it are computed again, the shared beginning kept. What comes out is what
+came before it holds, its keys are kept, and only the rounds after it are read again. What comes out is what
 `verdicts.judge_plainly` says.
 """
 
@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ser_toolkit.training.layout import Tree, tree_of, trunk_length
+from ser_toolkit.training.lines import Line, Lines
 from ser_toolkit.training.pictures import shape_of
 from ser_toolkit.training.shared_prefix import CACHE_FROM, Trunk, tree_logps
 from ser_toolkit.training.sharing import reason_against
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 CHATS = 32
 """How many chats go through the model together."""
+AHEAD: Mapping[str, int] = {"cpu": 256, "cuda": 2048}
+"""By device: up to how many tokens a pass reads rounds ahead. Beyond, a pass takes as long as its tokens, and what was
+read under a wrong assumption costs more than a pass saved gains: then each round waits for the one before it."""
 
 
 def judge_together(
@@ -70,56 +74,94 @@ class _Progress:
     def is_done(self) -> bool:
         return bool(self.trouble) or len(self.found) == len(self.encoded.asked)
 
-    def sequences(self) -> list[tuple[Tokens, int]]:
-        """By open round and allowed answer: the chat up to and with that answer, and how long the answer is."""
-        out: list[tuple[Tokens, int]] = []
+    def path(self, number: int) -> Tokens:
+        """The chat up to the question of a round, under the answers that stand in it, and assumed ones behind them."""
         path: Tokens = ()
-        for number, (asked, answers) in enumerate(zip(self.encoded.asked, self.encoded.answers, strict=True)):
-            path += asked
-            settled = number < len(self.given)
-            if not settled:
-                out += [(path + answer, len(answer)) for answer in answers]
-            path += answers[self.given[number] if settled else 0]
-        return out
+        for n, answers in enumerate(self.encoded.answers[:number]):
+            path += self.encoded.asked[n] + answers[self.given[n] if n < len(self.given) else 0]
+        return path + self.encoded.asked[number]
 
-    def take(self, logps: Sequence[float]) -> None:
-        """The answers' log-probabilities, in the order of `sequences`: settles rounds up to a wrong assumption."""
-        left = list(logps)
-        for number in range(len(self.given), len(self.encoded.asked)):
-            count = len(self.encoded.answers[number])
-            chances = softmax(left[:count])
-            left = left[count:]
+    def sequences(self, rounds: int) -> list[tuple[Tokens, int]]:
+        """By open round (`rounds` of them at most) and allowed answer: the chat up to and with it, and its length."""
+        open_ = range(len(self.given), min(len(self.given) + rounds, len(self.encoded.asked)))
+        return [(self.path(n) + answer, len(answer)) for n in open_ for answer in self.encoded.answers[n]]
+
+    def take(self, logps: Sequence[float]) -> int:
+        """The answers' log-probabilities, in the order of `sequences`: settles rounds up to a wrong assumption.
+
+        Returns which of the sequences the chat goes on with.
+        """
+        at = 0
+        while True:
+            number = len(self.given)
+            chances = softmax(logps[at : at + len(self.encoded.answers[number])])
             if chances is None:
                 self.trouble = f"round {number + 1}: the model's numbers are not finite"
-                return
+                return at
             self.found.append(dict(zip(self.allowed[number], chances, strict=True)))
             self.given.append(chances.index(max(chances)))
-            if self.given[-1] != 0:
-                return
+            on = at + self.given[-1]
+            at += len(chances)
+            if self.given[-1] != 0 or at == len(logps):
+                return on
 
 
 def _judge(model: Any, chats: Sequence[_Progress]) -> None:
     """Passes over the chats until every round is settled."""
-    trunk: Trunk | None = None
-    pictures = {0: 0}  # whose pictures: chats of one scene share the very tensors, and text has none
+    trunk = _trunk(model, chats)
+    if trunk is None:
+        return _judge_anew(model, chats)
+    lines, stands = Lines(trunk), {id(c): Line() for c in chats}
+    ahead = AHEAD.get(model.device.type, AHEAD["cuda"])
     while open_ := [c for c in chats if not c.is_done]:
-        named = [c.sequences() for c in open_]
-        flat = [s for own in named for s in own]
-        of = [pictures.setdefault(id(c.encoded.media), len(pictures)) if c.encoded.media else 0 for c in open_]
-        tree = tree_of([s for s, _ in flat], [g for g, own in zip(of, named, strict=True) for _ in own])
-        media = {g: c.encoded.media for g, c in zip(of, open_, strict=True) if g}
-        wanted = sorted({i for path, (_, n) in zip(tree.paths, flat, strict=True) for i in path[len(path) - n :]})
-        if (
-            trunk is None
-            and trunk_length(tree) >= CACHE_FROM
-            and not reason_against(model, max(tree.depths) + 1, media)
-        ):
-            length = trunk_length(tree)
-            trunk = Trunk(model, tree, length, [length - 1], media)
-        logps = trunk.logps(tree, wanted) if trunk else tree_logps(model, tree, wanted, media=media)
-        sums = iter(_sums(tree, [n for _, n in flat], wanted, logps))
+        named = [c.sequences(_rounds(open_, ahead)) for c in open_]
+        known = [trunk.length + len(stands[id(c)].places) for c in open_]
+        flat = [(stands[id(c)], s[k:], n) for c, k, own in zip(open_, known, named, strict=True) for s, n in own]
+        sums, ends = lines.grown(*zip(*flat, strict=True))
+        at = 0
+        for chat, own in zip(open_, named, strict=True):
+            stands[id(chat)] = ends[at + chat.take(sums[at : at + len(own)])]
+            at += len(own)
+
+
+def _trunk(model: Any, chats: Sequence[_Progress]) -> Trunk | None:
+    """What all the chats begin with, computed; `None` where they share little, or the model does not let them."""
+    tree, media = _tree(chats, [[(c.path(0), 0)] for c in chats])
+    length = min(trunk_length(tree) or len(tree.tokens), min(len(c.encoded.asked[0]) for c in chats) - 1)
+    longest = max(sum(map(len, c.encoded.asked)) + sum(max(map(len, a)) for a in c.encoded.answers) for c in chats)
+    if len(tree.roots) > 1 or length < CACHE_FROM or reason_against(model, longest, media):
+        return None
+    return Trunk(model, tree, length, [], media)
+
+
+def _rounds(chats: Sequence[_Progress], ahead: int) -> int:
+    """How many rounds go into one pass: as many as stay within `ahead` tokens, and one in any case."""
+    for rounds in (4, 3, 2):
+        if sum(len(a) for c in chats for a in c.encoded.asked[len(c.given) : len(c.given) + rounds]) <= ahead:
+            return rounds
+    return 1
+
+
+def _judge_anew(model: Any, chats: Sequence[_Progress]) -> None:
+    """The same where no keys can be kept: every pass reads the open chats from their beginning."""
+    while open_ := [c for c in chats if not c.is_done]:
+        named = [c.sequences(len(c.encoded.asked)) for c in open_]
+        tree, media = _tree(open_, named)
+        lengths = [n for own in named for _, n in own]
+        wanted = sorted({i for path, n in zip(tree.paths, lengths, strict=True) for i in path[len(path) - n :]})
+        sums = iter(_sums(tree, lengths, wanted, tree_logps(model, tree, wanted, media=media)))
         for chat, own in zip(open_, named, strict=True):
             chat.take([next(sums) for _ in own])
+
+
+def _tree(
+    chats: Sequence[_Progress], named: Sequence[Sequence[tuple[Tokens, int]]]
+) -> tuple[Tree, dict[int, Mapping[str, Any]]]:
+    """The chats' sequences as a tree, and its pictures. Chats of one scene share the very tensors; text has none."""
+    pictures = {0: 0}
+    of = [pictures.setdefault(id(c.encoded.media), len(pictures)) if c.encoded.media else 0 for c in chats]
+    tree = tree_of([s for own in named for s, _ in own], [g for g, own in zip(of, named, strict=True) for _ in own])
+    return tree, {g: c.encoded.media for g, c in zip(of, chats, strict=True) if g}
 
 
 def _sums(tree: Tree, lengths: Sequence[int], wanted: Sequence[int], logps: Tensor) -> list[float]:

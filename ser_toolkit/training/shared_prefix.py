@@ -95,17 +95,17 @@ class Trunk:
         from transformers import DynamicCache
 
         self.length = length
-        self._model = model
+        self.model = model
         self._at = {index: number for number, index in enumerate(at)}
         self._cache = DynamicCache()
         self.heads = heads_of(base_of(unwrapped(model)), tree, media or {})
         row = [[range(length)]]
         inputs = {
-            "input_ids": _filled(torch.tensor(tree.tokens), row, model.device),
-            "position_ids": _filled(positions_of(tree, self.heads), row, model.device),
+            "input_ids": filled(torch.tensor(tree.tokens), row, model.device),
+            "position_ids": filled(positions_of(tree, self.heads), row, model.device),
             **laid_out(_media_rows(tree, row, media or {}), length, model.device),
         }
-        self._logits = _logits_at(
+        self._logits = logits_at(
             model, inputs, torch.tensor(list(at), dtype=torch.long), cache=self._cache, use_cache=True
         )
 
@@ -116,11 +116,11 @@ class Trunk:
         inside = [n for n, i in enumerate(wanted) if tree.parents[i] < self.length]
         beyond = [n for n, i in enumerate(wanted) if tree.parents[i] >= self.length]
         at = [self._at[tree.parents[wanted[n]]] for n in inside]
-        told = _told(self._logits, at, [tree.tokens[wanted[n]] for n in inside])
+        told = told_at(self._logits, at, [tree.tokens[wanted[n]] for n in inside])
         if not beyond:
             return told
         rows = rows_of(branches(tree, self.length))
-        rest = _rows_logps(self._model, tree, rows, [wanted[n] for n in beyond], {}, self)
+        rest = _rows_logps(self.model, tree, rows, [wanted[n] for n in beyond], {}, self)
         back = torch.tensor(inside + beyond, device=rest.device).argsort()
         return torch.cat([told, rest])[back]
 
@@ -156,8 +156,8 @@ def through_plain(model: Any, tree: Tree, wanted: Sequence[int], media: Mapping[
         at = torch.tensor([places[i][0] * width + places[i][1] - 1 for i in own], dtype=torch.long)
         pictures = [(media or {}).get(of[path[0]], {}) for path in batch]
         inputs = {"input_ids": ids.to(model.device), "attention_mask": seen.to(model.device)}
-        logits = _logits_at(model, inputs | stacked(pictures, width, model.device), at, use_cache=False)
-        logps = _told(logits, range(len(own)), [tree.tokens[i] for i in own])
+        logits = logits_at(model, inputs | stacked(pictures, width, model.device), at, use_cache=False)
+        logps = told_at(logits, range(len(own)), [tree.tokens[i] for i in own])
         found |= dict(zip(own, logps.unbind(), strict=True))
     return torch.stack([found[i] for i in wanted])
 
@@ -192,17 +192,17 @@ def _rows_logps(
     rank = {index: number for number, index in enumerate(parents)}
     heads = trunk.heads if trunk else heads_of(base_of(unwrapped(model)), tree, media)
     inputs = {
-        "input_ids": _filled(torch.tensor(tree.tokens), rows, model.device),
-        "attention_mask": _mask(model, tree, rows, trunk.length if trunk else 0),
-        "position_ids": _filled(positions_of(tree, heads), rows, model.device),
+        "input_ids": filled(torch.tensor(tree.tokens), rows, model.device),
+        "attention_mask": mask_of(model, tree, rows, torch.ones(len(rows), trunk.length) if trunk else None),
+        "position_ids": filled(positions_of(tree, heads), rows, model.device),
         **laid_out(_media_rows(tree, rows, media), width, model.device),
     }
     kept = {"cache": trunk.expanded(len(rows)), "use_cache": True} if trunk else {"use_cache": False}
-    logits = _logits_at(model, inputs, torch.tensor([place[i] for i in parents], dtype=torch.long), **kept)
-    return _told(logits, [rank[tree.parents[i]] for i in wanted], [tree.tokens[i] for i in wanted])
+    logits = logits_at(model, inputs, torch.tensor([place[i] for i in parents], dtype=torch.long), **kept)
+    return told_at(logits, [rank[tree.parents[i]] for i in wanted], [tree.tokens[i] for i in wanted])
 
 
-def _told(logits: Tensor, rows: Sequence[int], tokens: Sequence[int]) -> Tensor:
+def told_at(logits: Tensor, rows: Sequence[int], tokens: Sequence[int]) -> Tensor:
     """log p of `tokens`, each by its row of the logits (N, V): float32."""
     import torch
 
@@ -212,7 +212,7 @@ def _told(logits: Tensor, rows: Sequence[int], tokens: Sequence[int]) -> Tensor:
     return picked - logits.logsumexp(-1)[which]
 
 
-def _logits_at(model: Any, inputs: Mapping[str, Any], at: Tensor, **kept: Any) -> Tensor:
+def logits_at(model: Any, inputs: Mapping[str, Any], at: Tensor, **kept: Any) -> Tensor:
     """The model's logits at the flat places `at` (N,) of its batch: (N, V). The language head sees no other place."""
     head = unwrapped(model).get_output_embeddings()
     at = at.to(model.device)
@@ -243,12 +243,12 @@ def tempered(model: Any, temperature: float) -> Iterator[None]:
         hook.remove()
 
 
-def _filled(values: Tensor, rows: Sequence[Sequence[range]], device: Any) -> Tensor:
+def filled(values: Tensor, rows: Sequence[Sequence[range]], device: Any) -> Tensor:
     """Values by token, (T,) or (3, T), as rows of the pieces' tokens, 0 where one ends early: (B, W) or (3, B, W)."""
     import torch
 
     if values.ndim > 1:
-        return torch.stack([_filled(axis, rows, device) for axis in values])
+        return torch.stack([filled(axis, rows, device) for axis in values])
     lines = [torch.cat([values[p.start : p.stop] for p in row]) for row in rows]
     return torch.nn.utils.rnn.pad_sequence(lines, batch_first=True).to(device)
 
@@ -265,9 +265,9 @@ def _media_rows(
     return out
 
 
-def _mask(model: Any, tree: Tree, rows: Sequence[Sequence[range]], trunk: int) -> Tensor:
-    """(B, 1, W, trunk + W): each token sees the trunk, itself and its ancestors. Padding sees itself (and the trunk),
-    since a softmax over nothing is NaN, and is seen by nobody.
+def mask_of(model: Any, tree: Tree, rows: Sequence[Sequence[range]], kept: Tensor | None = None) -> Tensor:
+    """(B, 1, W, K + W): each token sees itself, its ancestors, and what `kept` (B, K) says of its row's kept keys.
+    Padding sees itself (and those keys), since a softmax over nothing is NaN, and is seen by nobody.
     """
     import torch
 
@@ -282,8 +282,9 @@ def _mask(model: Any, tree: Tree, rows: Sequence[Sequence[range]], trunk: int) -
     place = torch.arange(until.shape[1], device=model.device)
     sees = (place[None, :] <= place[:, None]) & (place[:, None] < until[:, None, :])
     sees |= torch.eye(len(place), dtype=torch.bool, device=model.device)
-    if trunk:
-        sees = torch.cat([sees.new_ones(*sees.shape[:2], trunk), sees], dim=-1)
+    if kept is not None:
+        behind = kept.to(sees)[:, None].expand(-1, sees.shape[1], -1)
+        sees = torch.cat([behind, sees], dim=-1)
     if unwrapped(model).config.get_text_config()._attn_implementation == "sdpa":
         return sees[:, None]
     dtype = model.dtype

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from rm_training import speculation
+from rm_training.rounds import ChatEncoder
 from rm_training.score import LocalUnifiedReward
 from rm_training.speculation import judge_together
 from rm_training.verdicts import Judged, judge_plainly
@@ -20,6 +23,7 @@ from ser_toolkit.releases.judging import JUDGE_INSTRUCTIONS, judge_questions
 from ser_toolkit.rewards.base import Completion, Scene
 from ser_toolkit.rewards.open import open_reward
 from ser_toolkit.rewards.unified import UnifiedOptions, drawn_position
+from ser_toolkit.training.layout import tree_of
 from ser_toolkit.training.models import Loaded
 from ser_toolkit.training.sharing import reason_against
 from tests.judge_models import judge_chat, picture, processor, text_model, tokenizer, turns, vision_model
@@ -54,18 +58,41 @@ def test_speculation_equals_the_plain_rounds(images: tuple[Any, ...], history: i
     same(judge_together(model, words, chats, batch_size=4), plain)
 
 
-@pytest.mark.parametrize("leaning", ["True", "False"])
-def test_every_assumption_right_or_every_one_wrong(leaning: str) -> None:
+@pytest.mark.parametrize(("leaning", "expected"), [("True", 2), ("False", 5)])
+def test_every_assumption_right_or_every_one_wrong(
+    leaning: str, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The trunk once, then a pass a wrong assumption; or, where nothing is assumed, a pass a round."""
     model, passes = counted(text_model())
     bias = torch.zeros(len(tokenizer()))
-    bias[tokenizer()(leaning)["input_ids"][0]] = 50.0
+    bias[tokenizer()(f"{leaning}<|im_end|>")["input_ids"]] = 99.0
     model.lm_head.register_forward_hook(lambda _, args, logits: logits + bias)
-    chats = [judge_chat(n, history=9) for n in range(4)]
+    chats = [judge_chat(n, history=5) for n in range(3)]
     plain = judge_plainly(model, tokenizer(), chats)
     assert {v for j in plain for v in j.verdicts[:3]} == {leaning}
-    passes.clear()
-    same(judge_together(model, tokenizer(), chats), plain)
-    assert len(passes) == {"True": 2, "False": 5}[leaning]  # the trunk once, then a pass a wrong round
+    for ahead, wanted in ((1 << 30, expected), (0, 5)):
+        monkeypatch.setattr(speculation, "AHEAD", {"cpu": ahead, "cuda": 0})
+        passes.clear()
+        same(judge_together(model, tokenizer(), chats), plain)
+        assert len(passes) == wanted
+
+
+def test_no_round_is_read_twice_and_a_pair_shares_its_first_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chats in both orders of their replies, some steps False; the verdicts are those of the plain rounds."""
+    model, passes = counted(text_model())
+    there = [judge_chat(n) for n in range(3)]
+    turned = [replace(c, questions=(*c.questions[:3], f"Turned. {c.questions[3]}")) for c in there]
+    plain = judge_plainly(model, tokenizer(), [*there, *turned])
+    assert any("False" in j.verdicts[:2] for j in plain)
+    for ahead in (0, 1 << 30):
+        monkeypatch.setattr(speculation, "AHEAD", {"cpu": ahead, "cuda": 0})
+        passes.clear()
+        same(judge_together(model, tokenizer(), [*there, *turned]), plain)
+        if not ahead:
+            encoded = [ChatEncoder(tokenizer()).encode(c) for c in (*there, *turned)]
+            once = len(tree_of([e.asked[0] for e in encoded]).tokens)
+            once += sum(len(a) for e in encoded[:3] for a in e.asked[1:3]) + sum(len(e.asked[3]) for e in encoded)
+            assert sum(passes) < 1.3 * once, "the answers, and some padding"
 
 
 def test_the_history_and_the_photo_are_computed_once_for_the_group() -> None:
