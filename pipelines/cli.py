@@ -23,7 +23,7 @@ ROOMS = {
     "building": ("build",),
     "data": ("sources", "show", "withdraw"),
     "annotating": ("annotate",),
-    "releasing": ("export", "diff", "push"),
+    "releasing": ("export", "diff", "push", "convert"),
     "policies": ("train-sft", "train-rl"),
     "training": ("train-rm",),
     "evaluating": ("eval", "report"),

@@ -1,7 +1,7 @@
 """Backends found by name: entry points of the groups `ser_toolkit.<kind>`.
 
 Ours are declared in pyproject.toml like anyone's, so a lower floor never names an upper one. Kinds:
-`sources`, `models`, `rewards`, `routes`.
+`sources`, `models`, `rewards`, `routes`, `targets` (other trainers' formats).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ser export`, `ser diff`, `ser push`: releases."""
+"""`ser export`, `ser diff`, `ser push`, `ser convert`: releases."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     app.command("export")(export)
     app.command("diff")(diff)
     app.command("push")(push)
+    app.command("convert")(convert)
 
 
 def export(
@@ -71,4 +72,32 @@ def push(
     result = push_release(
         Path(rel), repo_id, public=public, allow_noncommercial=allow_noncommercial, tag=tag, dry_run=dry_run
     )
+    give(result, as_json)
+
+
+def convert(
+    rel: Annotated[str, typer.Argument(metavar="REL", help="A release's folder, or its id on the Hub.")],
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="NAME", help="verl, openrlhf, llama-factory, ms-swift or verifiers."),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that is not there yet, or an empty one.")],
+    max_changed: Annotated[
+        float,
+        typer.Option(
+            "--max-changed",
+            metavar="SHARE",
+            help="Where NAME demands user and assistant in turn: the share of rows that may be changed for it.",
+        ),
+    ] = 0.05,
+    as_json: AsJson = False,
+) -> None:
+    """Write a release in the files that another trainer reads.
+
+    SFT from traces, pairs from preferences, prompts for RL, with ids, splits, licences and the release's version.
+    interchange.json in DIR tells what was merged, dropped and not converted, README.md how to use the files.
+    """
+    from ser_toolkit.releases.interchange import convert as run_convert
+
+    result = run_convert(rel, to, out, max_changed)
     give(result, as_json)
